@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <shardmill/formats/format.h>
+#include <shardmill/formats/manifest.h>
+
+namespace shardmill {
+
+/// One shard of an open dataset.
+struct DatasetShard {
+  std::filesystem::path path;  ///< Absolute.
+  std::uint64_t first = 0;     ///< Number of its first sample in the dataset.
+  std::uint64_t samples = 0;
+};
+
+/// An ordered list of shards of one format, with their indices: everything that readers need,
+/// in one flat piece of memory without pointers that processes can share.
+///
+/// Immutable after construction; any thread may use it.
+class Dataset {
+ public:
+  /// Opens a DATASET as the command line takes it: a dataset directory or manifest file, one
+  /// shard, a glob, a brace range (`train-{000000..000146}.tar`), or a folder of raw files.
+  /// Builds the index of every shard (the only expensive step). Throws kNotFound, kUnsupported
+  /// (no format recognises it), kDataLoss (damage; counts that contradict the manifest).
+  static Dataset open(std::string_view spec, Access access = Access::kAuto);
+
+  /// Returns the same dataset as flat bytes, and a dataset that borrows such bytes, which must
+  /// outlive it and lie at a multiple of 8. This is how worker processes share one index.
+  std::span<const std::byte> flat() const noexcept;
+  static Dataset attach(std::span<const std::byte> flat);
+
+  std::uint64_t size() const noexcept;  ///< Number of samples.
+  const std::string& spec() const noexcept;
+  const Format& format() const noexcept;
+  Access access() const noexcept;
+  const std::vector<DatasetShard>& shards() const noexcept;
+  const std::vector<std::string>& classes() const noexcept;
+  /// The manifest, if the dataset has one.
+  const std::optional<Manifest>& manifest() const noexcept;
+  /// Why the dataset was taken for what it is, in words.
+  const std::string& kind_reason() const noexcept;
+  const ShardInfo& info() const noexcept;  ///< Of all shards together.
+
+  /// Returns the index bytes of shard `s`, as Format::open wants them.
+  std::span<const std::byte> shard_index(std::size_t s) const noexcept;
+  /// Returns which shard holds sample `n`. REQUIRES: n < size().
+  std::size_t shard_of(std::uint64_t n) const noexcept;
+
+ private:
+  struct State;
+  std::shared_ptr<const State> state_;
+  explicit Dataset(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+};
+
+/// Reads the samples of a dataset in any order; opens shards when they are first needed.
+/// One thread; opened in the process that reads.
+class DatasetReader {
+ public:
+  explicit DatasetReader(Dataset dataset);
+
+  const Dataset& dataset() const noexcept { return dataset_; }
+  std::uint64_t size() const noexcept { return dataset_.size(); }
+  /// Lends sample `n`, valid until the next read() of any sample. REQUIRES: n < size().
+  void read(std::uint64_t n, SampleView& out);
+  void will_need(std::uint64_t n) noexcept;
+
+ private:
+  Reader& shard_reader(std::size_t s);
+
+  Dataset dataset_;
+  std::vector<std::unique_ptr<Reader>> readers_;
+};
+
+}  // namespace shardmill

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <shardmill/formats/digest.h>
+#include <shardmill/formats/writer.h>
+
+namespace shardmill {
+
+/// The name of the manifest in a dataset directory.
+inline constexpr const char* kManifestName = "manifest.json";
+
+/// One shard as the manifest lists it.
+struct ManifestShard {
+  std::string url;             ///< Relative to the manifest's directory.
+  std::uint64_t samples = 0;   ///< `nsamples`
+  std::uint64_t filesize = 0;  ///< Of Format::data_file(), bytes.
+  std::string xxh3;            ///< XXH3-128 of that file, 32 hexadecimal digits; empty: unknown.
+};
+
+/// What a dataset directory says about itself. On disk it has the shape of the `wids` shard
+/// index (and its mark, where the shards are tars) plus shardmill's own keys.
+struct Manifest {
+  std::string format;
+  std::vector<ManifestShard> shards;
+  std::vector<FieldSpec> fields;
+  std::vector<std::string> classes;  ///< Class names by number; may be empty.
+  std::string order = "mixed";       ///< "mixed", or "class-sorted": same classes stand together.
+  std::map<std::string, std::string> libraries;  ///< Versions that the bytes depend on.
+  std::string content_digest;  ///< Sum of the sample hashes, 32 hexadecimal digits; may be empty.
+
+  std::uint64_t samples() const noexcept;
+};
+
+/// Reads a manifest; throws kDataLoss naming what is missing or malformed, kUnsupported for a
+/// layout version newer than this program.
+Manifest load_manifest(const std::filesystem::path& file);
+
+/// Writes a manifest atomically. Equal manifests give equal bytes.
+void save_manifest(const std::filesystem::path& file, const Manifest& manifest);
+
+}  // namespace shardmill
