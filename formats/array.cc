@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <shardmill/formats/array.h>
+#include <shardmill/formats/error.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <limits>
-
-#include <shardmill/formats/error.h>
 
 namespace shardmill {
 
@@ -113,9 +112,8 @@ class HeaderParser {
     const std::string_view type = quoted();
     if (type.size() < 2) fail("unknown element type");
     const char order = type[0];
-    const std::string_view name = order == '<' || order == '>' || order == '|' || order == '='
-                                      ? type.substr(1)
-                                      : type;
+    const std::string_view name =
+        order == '<' || order == '>' || order == '|' || order == '=' ? type.substr(1) : type;
     for (std::size_t i = 0; i < kDTypes.size(); ++i) {
       if (kDTypes[i].npy == name) {
         npy.type.dtype = static_cast<DType>(i);
@@ -234,7 +232,8 @@ std::string npy_header(const ArrayType& type) {
   }
   constexpr std::size_t kPreamble = 10;
   constexpr std::size_t kAlignment = 64;
-  const std::size_t padded = (kPreamble + text.size() + 1 + kAlignment - 1) / kAlignment * kAlignment;
+  const std::size_t padded =
+      (kPreamble + text.size() + 1 + kAlignment - 1) / kAlignment * kAlignment;
   text.append(padded - kPreamble - text.size() - 1, ' ');
   text += '\n';
   SHARDMILL_CHECK(text.size() <= 0xFFFF);

@@ -13,9 +13,20 @@ namespace shardmill {
 
 /// Element types that every format carries. Values are part of index files: append only.
 enum class DType : std::uint8_t {
-  kUInt8, kInt8, kUInt16, kInt16, kUInt32, kInt32, kUInt64, kInt64,
-  kFloat16, kFloat32, kFloat64, kBool,
-  kComplex64, kComplex128,
+  kUInt8,
+  kInt8,
+  kUInt16,
+  kInt16,
+  kUInt32,
+  kInt32,
+  kUInt64,
+  kInt64,
+  kFloat16,
+  kFloat32,
+  kFloat64,
+  kBool,
+  kComplex64,
+  kComplex128,
 };
 
 /// Returns the size of one element in bytes.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <shardmill/formats/format.h>
+#include <shardmill/formats/manifest.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -9,9 +12,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <shardmill/formats/format.h>
-#include <shardmill/formats/manifest.h>
 
 namespace shardmill {
 

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <shardmill/formats/digest.h>
-
 #include <openssl/evp.h>
+#include <shardmill/formats/digest.h>
+#include <shardmill/formats/error.h>
 #include <xxhash.h>
 
 #include <algorithm>
 #include <array>
 #include <memory>
-
-#include <shardmill/formats/error.h>
 
 #include "formats/internal/input_file.h"
 

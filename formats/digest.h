@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <shardmill/formats/sample.h>
+
 #include <compare>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <shardmill/formats/sample.h>
 
 namespace shardmill {
 

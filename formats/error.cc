@@ -13,8 +13,8 @@ namespace shardmill {
 namespace {
 
 constexpr std::array<std::string_view, 7> kCodeNames = {
-    "not_found",          "invalid_argument", "data_loss", "unsupported",
-    "resource_exhausted", "io",               "internal"};
+    "not_found", "invalid_argument", "data_loss", "unsupported", "resource_exhausted",
+    "io",        "internal"};
 
 // Returns the length of the valid UTF-8 sequence at `text`, or 0.
 std::size_t utf8_length(std::string_view text) {

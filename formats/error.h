@@ -28,9 +28,9 @@ ErrorCode error_code_from_name(std::string_view name) noexcept;
 /// The plain value behind an Error: copyable, and the same on both sides of a process boundary.
 struct ErrorInfo {
   ErrorCode code = ErrorCode::kInternal;
-  std::string path;    ///< The file, directory, option or dataset concerned.
-  std::string place;   ///< Where in it: `sample "n014" field "jpg"`, `offset 1536`; may be empty.
-  std::string cause;   ///< What failed and the library's own words for it; lower case, no full stop.
+  std::string path;   ///< The file, directory, option or dataset concerned.
+  std::string place;  ///< Where in it: `sample "n014" field "jpg"`, `offset 1536`; may be empty.
+  std::string cause;  ///< What failed and the library's own words for it; lower case, no full stop.
   std::string remedy;  ///< What the user can do; may be empty.
 };
 

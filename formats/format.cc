@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <shardmill/formats/format.h>
-
 #include <shardmill/formats/error.h>
+#include <shardmill/formats/format.h>
 
 namespace shardmill {
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <shardmill/formats/reader.h>
+#include <shardmill/formats/writer.h>
+
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -8,16 +11,13 @@
 #include <string_view>
 #include <vector>
 
-#include <shardmill/formats/reader.h>
-#include <shardmill/formats/writer.h>
-
 namespace shardmill {
 
 /// What the loader and the tools need to know about a format.
 struct FormatTraits {
-  bool memory_mapped = true;          ///< Readers lend bytes from a map when access allows it.
-  bool threads = true;                ///< Several readers may work in threads of one process.
-  std::uint32_t samples_per_read = 1; ///< Neighbouring samples that one read brings in together.
+  bool memory_mapped = true;           ///< Readers lend bytes from a map when access allows it.
+  bool threads = true;                 ///< Several readers may work in threads of one process.
+  std::uint32_t samples_per_read = 1;  ///< Neighbouring samples that one read brings in together.
 };
 
 /// A storage format: what one folder below formats/ provides. Stateless; one object per format
@@ -80,8 +80,7 @@ class OpenShard {
  public:
   /// Recognises, indexes and opens `path`. Throws kUnsupported if no format recognises it.
   explicit OpenShard(const std::filesystem::path& path, Access access = Access::kAuto);
-  OpenShard(const Format& format, const std::filesystem::path& path,
-            Access access = Access::kAuto);
+  OpenShard(const Format& format, const std::filesystem::path& path, Access access = Access::kAuto);
 
   const Format& format() const noexcept { return *format_; }
   Reader& reader() noexcept { return *reader_; }

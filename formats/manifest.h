@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <shardmill/formats/digest.h>
+#include <shardmill/formats/writer.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
-
-#include <shardmill/formats/digest.h>
-#include <shardmill/formats/writer.h>
 
 namespace shardmill {
 
@@ -40,6 +41,10 @@ struct Manifest {
 /// Reads a manifest; throws kDataLoss naming what is missing or malformed, kUnsupported for a
 /// layout version newer than this program.
 Manifest load_manifest(const std::filesystem::path& file);
+
+/// Returns the text of a manifest file, and parses such text (`path` is for messages).
+std::string manifest_text(const Manifest& manifest);
+Manifest parse_manifest(std::string_view text, const std::string& path);
 
 /// Writes a manifest atomically. Equal manifests give equal bytes.
 void save_manifest(const std::filesystem::path& file, const Manifest& manifest);

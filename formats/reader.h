@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <shardmill/formats/sample.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include <shardmill/formats/sample.h>
 
 namespace shardmill {
 

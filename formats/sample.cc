@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <shardmill/formats/error.h>
 #include <shardmill/formats/sample.h>
 
 #include <algorithm>
-
-#include <shardmill/formats/error.h>
 
 namespace shardmill {
 
@@ -54,7 +53,8 @@ std::string unsafe_key_reason(std::string_view key) {
     const std::size_t end = std::min(key.find('/', begin), key.size());
     const std::string_view component = key.substr(begin, end - begin);
     if (component.empty()) return "has an empty path component";
-    if (component == "." || component == "..") return "has a '" + std::string(component) + "' component";
+    if (component == "." || component == "..")
+      return "has a '" + std::string(component) + "' component";
     begin = end + 1;
   }
   return {};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <shardmill/formats/array.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -8,8 +10,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <shardmill/formats/array.h>
 
 namespace shardmill {
 
@@ -66,8 +66,8 @@ class Sample {
     std::unique_ptr<ArrayType> array;
   };
   std::string key_;
-  std::vector<Owned> fields_;               // sorted by name
-  mutable std::vector<FieldView> views_;    // rebuilt by view()
+  std::vector<Owned> fields_;             // sorted by name
+  mutable std::vector<FieldView> views_;  // rebuilt by view()
 };
 
 /// Throws kInvalidArgument unless `key` is not empty, holds no NUL and is valid as a key of every

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <shardmill/formats/error.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -12,16 +13,15 @@
 #include <array>
 #include <cerrno>
 
-#include <shardmill/formats/error.h>
-
 namespace shardmill::internal {
 
 namespace {
 
 // From linux/magic.h where it has them; the others are the kernel modules' own constants.
 constexpr std::array<std::int64_t, 11> kNetworkMagics = {
-    NFS_SUPER_MAGIC, SMB_SUPER_MAGIC, 0xFF534D42 /* CIFS */, 0xFE534D42 /* SMB2 */,
-    FUSE_SUPER_MAGIC, V9FS_MAGIC, CEPH_SUPER_MAGIC, AFS_FS_MAGIC, CODA_SUPER_MAGIC,
+    NFS_SUPER_MAGIC,         SMB_SUPER_MAGIC,  0xFF534D42 /* CIFS */,
+    0xFE534D42 /* SMB2 */,   FUSE_SUPER_MAGIC, V9FS_MAGIC,
+    CEPH_SUPER_MAGIC,        AFS_FS_MAGIC,     CODA_SUPER_MAGIC,
     0x0BD00BD0 /* Lustre */, 0x47504653 /* GPFS */};
 
 }  // namespace
@@ -78,10 +78,11 @@ Bytes InputFile::bytes(std::uint64_t offset, std::uint64_t length) {
     buffer.capacity = length;
   }
   for (std::uint64_t done = 0; done < length;) {
-    const ssize_t got = pread(fd_, buffer.bytes.get() + done, length - done,
-                              static_cast<off_t>(offset + done));
+    const ssize_t got =
+        pread(fd_, buffer.bytes.get() + done, length - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw system_error(errno, path_, "cannot read at offset " + std::to_string(offset));
+    if (got < 0)
+      throw system_error(errno, path_, "cannot read at offset " + std::to_string(offset));
     if (got == 0) {
       throw Error(ErrorCode::kDataLoss, path_, "offset " + std::to_string(offset + done),
                   "file became shorter while it was read");
@@ -99,8 +100,7 @@ void InputFile::will_need(std::uint64_t offset, std::uint64_t length) noexcept {
     const std::uint64_t begin = offset / page * page;
     madvise(const_cast<std::byte*>(map_) + begin, offset + length - begin, MADV_WILLNEED);
   } else {
-    posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(length),
-                  POSIX_FADV_WILLNEED);
+    posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(length), POSIX_FADV_WILLNEED);
   }
 }
 

@@ -2,13 +2,12 @@
 #include "formats/internal/output_file.h"
 
 #include <fcntl.h>
+#include <shardmill/formats/error.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-
-#include <shardmill/formats/error.h>
 
 namespace shardmill::internal {
 
@@ -40,8 +39,7 @@ void sync_path(const fs::path& path, int flags) {
 }  // namespace
 
 fs::path temporary_name(const fs::path& path) {
-  return path.parent_path() /
-         ("." + path.filename().string() + std::string(kTemporarySuffix));
+  return path.parent_path() / ("." + path.filename().string() + std::string(kTemporarySuffix));
 }
 
 void publish(const fs::path& temporary, const fs::path& path) {

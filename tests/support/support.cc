@@ -63,8 +63,8 @@ CommandResult run_command(const std::string& command) {
 
 fs::path shared_path(std::string_view name) {
   const char* given = std::getenv("SHARDMILL_SHARED");
-  const fs::path root = given != nullptr ? fs::path(given)
-                                         : fs::path(SHARDMILL_SOURCE_DIR).parent_path() / "shared";
+  const fs::path root =
+      given != nullptr ? fs::path(given) : fs::path(SHARDMILL_SOURCE_DIR).parent_path() / "shared";
   std::error_code ignored;
   return fs::exists(root / name, ignored) ? root / name : fs::path();
 }

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/internal/dataset_spec.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <shardmill/formats/error.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+namespace shardmill::internal {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t kMaxExpanded = 1'000'000;  // shards one argument may stand for
+
+const Format& recognise(const fs::path& path) {
+  for (const Format* format : all_formats()) {
+    if (format->recognises(path)) return *format;
+  }
+  throw Error(ErrorCode::kUnsupported, path.string(), {},
+              "no storage format recognises this file by its content",
+              "give a tar, LMDB or HDF5 file, a folder, or a manifest.json");
+}
+
+bool looks_like_shard(const fs::path& path) {
+  const std::string suffix = path.extension().string();
+  return suffix == ".tar" || suffix == ".lmdb" || suffix == ".h5" || suffix == ".hdf5";
+}
+
+std::vector<fs::path> glob_paths(const std::string& pattern) {
+  glob_t found{};
+  std::vector<fs::path> paths;
+  // GLOB_NOSORT and an own sort: glob's own order depends on the locale.
+  if (glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found) == 0) {
+    for (std::size_t i = 0; i < found.gl_pathc; ++i) paths.emplace_back(found.gl_pathv[i]);
+  }
+  globfree(&found);
+  std::sort(paths.begin(), paths.end(),
+            [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
+  return paths;
+}
+
+void take_shards(ResolvedSpec& out, std::vector<fs::path> paths) {
+  for (const fs::path& path : paths) {
+    std::error_code error;
+    if (!fs::exists(path, error)) {
+      throw Error(ErrorCode::kNotFound, path.string(), {}, "no such shard");
+    }
+    const Format& format = recognise(path);
+    if (out.format != nullptr && out.format != &format) {
+      throw Error(ErrorCode::kUnsupported, path.string(), {},
+                  "is " + std::string(format.name()) + ", the shards before it are " +
+                      std::string(out.format->name()),
+                  "give shards of one format");
+    }
+    out.format = &format;
+    out.shards.push_back(fs::absolute(path).lexically_normal());
+  }
+}
+
+void take_manifest(ResolvedSpec& out, const fs::path& file) {
+  out.manifest = load_manifest(file);
+  out.manifest_path = fs::absolute(file).lexically_normal();
+  out.format = &find_format(out.manifest->format);
+  out.reason = "manifest " + file.filename().string();
+  for (const ManifestShard& shard : out.manifest->shards) {
+    const fs::path path = (out.manifest_path.parent_path() / shard.url).lexically_normal();
+    std::error_code error;
+    if (!fs::exists(path, error)) {
+      throw Error(ErrorCode::kNotFound, path.string(), {},
+                  "shard listed in " + file.string() + " is missing",
+                  "copy it again, or convert the data again");
+    }
+    out.shards.push_back(shard.url == "." ? out.manifest_path.parent_path() : path);
+  }
+}
+
+void take_directory(ResolvedSpec& out, const fs::path& directory) {
+  if (fs::exists(directory / kManifestName)) return take_manifest(out, directory / kManifestName);
+  if (fs::exists(directory / "data.mdb")) {
+    out.reason = "directory with an LMDB environment (data.mdb)";
+    return take_shards(out, {directory});
+  }
+  std::vector<fs::path> shards;
+  std::size_t others = 0;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    if (entry.path().filename().string().starts_with(".")) continue;
+    if (looks_like_shard(entry.path())) {
+      shards.push_back(entry.path());
+    } else {
+      ++others;
+    }
+  }
+  if (shards.empty()) {
+    out.reason = "directory without manifest and shards: raw files";
+    return take_shards(out, {directory});
+  }
+  std::sort(shards.begin(), shards.end(),
+            [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
+  out.reason = "directory with " + std::to_string(shards.size()) + " shards, no manifest";
+  if (others > 0) {
+    out.warnings.push_back(std::to_string(others) + " other files beside the shards are ignored");
+  }
+  take_shards(out, shards);
+}
+
+bool is_manifest_file(const fs::path& path) {
+  return path.extension() == ".json" && fs::is_regular_file(path);
+}
+
+}  // namespace
+
+std::vector<std::string> expand_braces(std::string_view spec) {
+  const std::size_t open = spec.find('{');
+  const std::size_t dots = spec.find("..", open == std::string_view::npos ? 0 : open);
+  const std::size_t close = spec.find('}', open == std::string_view::npos ? 0 : open);
+  if (open == std::string_view::npos || dots == std::string_view::npos ||
+      close == std::string_view::npos || dots > close) {
+    return {std::string(spec)};
+  }
+  const auto number = [](std::string_view text) -> std::optional<std::uint64_t> {
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+    return value;
+  };
+  const std::string_view low_text = spec.substr(open + 1, dots - open - 1);
+  const auto low = number(low_text);
+  const auto high = number(spec.substr(dots + 2, close - dots - 2));
+  if (!low || !high) return {std::string(spec)};
+  if (*high < *low || *high - *low >= kMaxExpanded) {
+    throw Error(ErrorCode::kInvalidArgument, std::string(spec), {}, "bad brace range",
+                "write {first..last} with first <= last");
+  }
+  std::vector<std::string> expanded;
+  for (const std::string& rest : expand_braces(spec.substr(close + 1))) {
+    for (std::uint64_t value = *low; value <= *high; ++value) {
+      std::string digits = std::to_string(value);
+      if (digits.size() < low_text.size()) digits.insert(0, low_text.size() - digits.size(), '0');
+      expanded.push_back(std::string(spec.substr(0, open)) + digits + rest);
+    }
+  }
+  return expanded;
+}
+
+ResolvedSpec resolve_spec(std::string_view spec) {
+  ResolvedSpec out;
+  const std::string text(spec);
+  const fs::path path(text);
+  std::error_code error;
+  if (text.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, {}, {}, "the dataset's path is empty");
+  }
+  if (fs::is_directory(path, error)) {
+    take_directory(out, path);
+  } else if (fs::exists(path, error)) {
+    if (is_manifest_file(path)) {
+      take_manifest(out, path);
+    } else {
+      out.reason = "one shard";
+      take_shards(out, {path});
+    }
+  } else if (const auto expanded = expand_braces(spec);
+             expanded.size() > 1 || expanded[0] != spec) {
+    out.reason = "brace range of " + std::to_string(expanded.size()) + " shards";
+    take_shards(out, {expanded.begin(), expanded.end()});
+  } else if (text.find_first_of("*?[") != std::string::npos) {
+    const std::vector<fs::path> found = glob_paths(text);
+    out.reason = "pattern that matches " + std::to_string(found.size()) + " shards";
+    if (found.empty()) throw Error(ErrorCode::kNotFound, text, {}, "no file matches this pattern");
+    take_shards(out, found);
+  } else {
+    throw Error(ErrorCode::kNotFound, text, {}, "no such file or directory");
+  }
+  return out;
+}
+
+}  // namespace shardmill::internal
