@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <shardmill/formats/sample.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+namespace shardmill {
+
+/// Image formats told apart by content; only JPEG, PNG and WebP are decoded.
+enum class ImageFormat : std::uint8_t { kUnknown, kJpeg, kPng, kWebp, kGif, kBmp, kTiff };
+
+/// Returns the format that the first bytes of `bytes` announce, whatever its field is called.
+ImageFormat sniff_image(Bytes bytes) noexcept;
+/// Returns a lower-case name: "jpeg", "png", "webp", "gif", "bmp", "tiff", "unknown".
+std::string_view image_format_name(ImageFormat format) noexcept;
+
+/// What the header of an image says.
+struct ImageInfo {
+  ImageFormat format = ImageFormat::kUnknown;
+  std::uint32_t width = 0;        ///< As the loader delivers it: after `orientation` was applied.
+  std::uint32_t height = 0;       ///< As the loader delivers it: after `orientation` was applied.
+  std::uint32_t channels = 0;     ///< As stored: palette and grey 1, CMYK 4, with alpha 2 or 4.
+  std::uint32_t bit_depth = 0;    ///< Bits per stored channel.
+  std::uint32_t orientation = 1;  ///< EXIF orientation, 1 to 8; 5 to 8 swap width and height.
+};
+
+/// How images are decoded when they are resized. Full-size output is always exact.
+enum class DecodeMode : std::uint8_t {
+  kFast,   ///< Scaled decoding and resizing before colour conversion where that is faster.
+  kExact,  ///< The library's own full-size pixels, then an antialiased bilinear resize.
+};
+
+/// Options of an ImageDecoder. Limits are checked before anything of that size is allocated.
+struct DecodeOptions {
+  DecodeMode mode = DecodeMode::kFast;
+  std::uint64_t max_pixels = 178'000'000;  ///< Width times height of the stored image.
+  std::uint32_t max_scans = 500;           ///< Scans of one progressive JPEG.
+};
+
+/// Reads the header of an image without decoding pixels.
+///
+/// Throws Error with empty path and place, which callers add: kDataLoss for damage and for bytes
+/// that are no image, kUnsupported, by name, for formats that are not decoded.
+ImageInfo probe_image(Bytes bytes);
+
+/// Decodes JPEG, PNG and WebP images, told apart by content, into 8-bit RGB.
+///
+/// EXIF orientation is applied; alpha is dropped (the stored colours stay); grey, palette and
+/// CMYK become RGB; 16-bit values are scaled to 8 bits with rounding; of an animation the first
+/// frame counts. One thread. Keeps its buffers between images, but nothing of an image: the same
+/// bytes always give the same pixels.
+///
+/// Throws Error with empty path and place, which callers add: kDataLoss for corrupt or truncated
+/// data, kUnsupported for what cannot be decoded, kResourceExhausted above the limits.
+class ImageDecoder {
+ public:
+  explicit ImageDecoder(DecodeOptions options = {});
+  ~ImageDecoder();
+  ImageDecoder(ImageDecoder&&) noexcept;
+  ImageDecoder& operator=(ImageDecoder&&) noexcept;
+
+  const DecodeOptions& options() const noexcept;
+
+  /// Resizes so that the shorter side covers the target, cuts the centre, and writes
+  /// height * width * 3 bytes (RGB, rows packed) to `out`. REQUIRES: width, height > 0.
+  void decode_cover(Bytes image, std::uint32_t width, std::uint32_t height, std::uint8_t* out);
+
+  /// An image at full size: RGB, rows packed.
+  struct Pixels {
+    std::uint32_t width = 0;
+    std::uint32_t height = 0;
+    std::span<const std::uint8_t> rgb;  ///< Lent until the decoder's next call.
+  };
+  /// Decodes at full size, for JPEG bit for bit as libjpeg-turbo's accurate DCT and fancy
+  /// upsampling give it.
+  Pixels decode_full(Bytes image);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace shardmill
