@@ -17,7 +17,7 @@ find_library(SHARDMILL_YUV_LIBRARY yuv REQUIRED)
 if(SHARDMILL_BUILD_TOOLS)
   find_package(CLI11 REQUIRED)
 endif()
-include(ShardmillTorch)
+include(ShardmillOptions)
 
 function(shardmill_print_summary)
   message(STATUS "shardmill ${PROJECT_VERSION}:")
