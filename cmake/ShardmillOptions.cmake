@@ -3,7 +3,7 @@
 # cache entries) are ON or OFF.
 include(ShardmillTorch)
 foreach(part TORCH CUDA)
-  set(SHARDMILL_WITH_${part} AUTO CACHE STRING "Build the ${part} parts: AUTO (if found), ON or OFF")
+  set(SHARDMILL_WITH_${part} AUTO CACHE STRING "Build the ${part} parts: AUTO (found), ON or OFF")
   set_property(CACHE SHARDMILL_WITH_${part} PROPERTY STRINGS AUTO ON OFF)
 endforeach()
 

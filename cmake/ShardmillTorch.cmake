@@ -143,7 +143,7 @@ function(shardmill_check_abi abi dir)
     "C++ libraries (fmt) with the other value, so they cannot be linked together. Use Debian's "
     "libtorch-dev (-DTorch_DIR=/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/cmake/Torch) or PyTorch 2.7 "
     "or later, or build without LibTorch (-DSHARDMILL_WITH_TORCH=OFF). If fmt was built with that "
-    "value too, say -DCMAKE_CXX_FLAGS=-D_GLIBCXX_USE_CXX11_ABI=${abi}: it then holds for all targets")
+    "value too, say -DCMAKE_CXX_FLAGS=-D_GLIBCXX_USE_CXX11_ABI=${abi}: it holds for all targets")
 endfunction()
 
 # Finds the CUDA runtime and defines shardmill::cudart: static where possible, so that programs
@@ -162,15 +162,15 @@ function(shardmill_find_cuda torch_dir)
     set(version ${CUDAToolkit_VERSION})
   else()
     # A pip PyTorch brings the runtime as a sibling package: nvidia/cuNN or nvidia/cuda_runtime.
-    file(GLOB roots ${torch_dir}/../../../../nvidia/cu[1-9]* ${torch_dir}/../../../../nvidia/cuda_runtime)
-    find_path(include cuda_runtime_api.h PATHS ${roots} PATH_SUFFIXES include NO_DEFAULT_PATH NO_CACHE)
+    cmake_path(SET nvidia NORMALIZE ${torch_dir}/../../../../nvidia)
+    file(GLOB roots ${nvidia}/cu[1-9]* ${nvidia}/cuda_runtime)
+    find_path(include cuda_runtime_api.h PATHS ${roots} PATH_SUFFIXES include
+              NO_DEFAULT_PATH NO_CACHE)
     find_library(library NAMES libcudart_static.a PATHS ${roots} PATH_SUFFIXES lib
                  NO_DEFAULT_PATH NO_CACHE)
     if(NOT include OR NOT library)
       return()
     endif()
-    cmake_path(NORMAL_PATH include)
-    cmake_path(NORMAL_PATH library)
     file(STRINGS ${include}/cuda_runtime_api.h line REGEX "define CUDART_VERSION")
     string(REGEX MATCH "[0-9]+" number "${line}")
     math(EXPR major "${number} / 1000")
