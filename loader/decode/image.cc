@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <libyuv.h>
+#include <shardmill/loader/decode/image.h>
+
+#include <algorithm>
+#include <new>
+#include <string>
+
+#include "loader/decode/internal/exif.h"
+#include "loader/decode/internal/jpeg.h"
+#include "loader/decode/internal/pixel_buffer.h"
+#include "loader/decode/internal/pixels.h"
+#include "loader/decode/internal/png.h"
+#include "loader/decode/internal/resample.h"
+#include "loader/decode/internal/webp.h"
+
+namespace shardmill {
+
+namespace internal {
+
+void check_pixels(Size size, std::uint64_t max_pixels) {
+  if (size.pixels() <= max_pixels) return;
+  throw image_error(ErrorCode::kResourceExhausted,
+                    "image of " + std::to_string(size.width) + "x" + std::to_string(size.height) +
+                        " pixels is larger than the limit of " + std::to_string(max_pixels));
+}
+
+}  // namespace internal
+
+namespace {
+
+using namespace internal;
+
+std::string upper(std::string_view name) {
+  std::string text(name);
+  for (char& c : text) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  return text;
+}
+
+std::string first_bytes(Bytes bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const std::byte byte : bytes.first(std::min<std::size_t>(bytes.size(), 4))) {
+    text += ' ';
+    text += kDigits[std::to_integer<std::size_t>(byte) >> 4];
+    text += kDigits[std::to_integer<std::size_t>(byte) & 15];
+  }
+  return text;
+}
+
+// Returns the format if it can be decoded; throws why not otherwise.
+ImageFormat decodable_format(Bytes bytes) {
+  if (bytes.empty()) throw image_error(ErrorCode::kDataLoss, "empty image (0 bytes)");
+  const ImageFormat format = sniff_image(bytes);
+  switch (format) {
+    case ImageFormat::kJpeg:
+    case ImageFormat::kPng:
+    case ImageFormat::kWebp:
+      return format;
+    case ImageFormat::kUnknown:
+      throw image_error(ErrorCode::kDataLoss, "not an image: begins with" + first_bytes(bytes));
+    default:
+      throw image_error(ErrorCode::kUnsupported,
+                        upper(image_format_name(format)) + " images are not supported",
+                        "convert to JPEG, PNG or WebP");
+  }
+}
+
+// Buffers above this are given back after use.
+constexpr std::size_t kKeepBytes = std::size_t{256} << 20;
+
+}  // namespace
+
+ImageInfo probe_image(Bytes bytes) {
+  switch (decodable_format(bytes)) {
+    case ImageFormat::kPng:
+      return probe_png(bytes);
+    case ImageFormat::kWebp:
+      return open_webp(bytes).info;
+    default: {
+      DecodeOptions unlimited;
+      unlimited.max_pixels = UINT64_MAX;
+      JpegDecoder jpeg;
+      jpeg.open(bytes, unlimited);
+      return jpeg.info();
+    }
+  }
+}
+
+struct ImageDecoder::State {
+  DecodeOptions options;
+  JpegDecoder jpeg;
+  FastResampler fast;
+  ExactResampler exact;
+  PixelBuffer pixels, turned, planes, small;
+
+  /// An image as stored, in `pixels`.
+  struct Stored {
+    const std::uint8_t* rgb;
+    Size size;
+    std::uint32_t orientation;
+  };
+
+  Stored decode_stored(Bytes image);
+  Pixels decode_full(Bytes image);
+  void decode_cover(Bytes image, Size target, std::uint8_t* out);
+  bool decode_planes(Bytes image, Size target, std::uint8_t* out);
+  bool jpeg_planes(Bytes image, Size target, std::uint8_t* out);
+  bool webp_planes(Bytes image, Size target, std::uint8_t* out);
+  void resize_fast(const Planes& in, const Box& box, std::uint32_t orientation, Size target,
+                   std::uint8_t* out);
+  Planes split(const Stored& image);
+  void trim() noexcept {
+    for (PixelBuffer* buffer : {&pixels, &turned, &planes, &small}) buffer->trim(kKeepBytes);
+  }
+};
+
+ImageDecoder::State::Stored ImageDecoder::State::decode_stored(Bytes image) {
+  ImageInfo info;
+  Size size;
+  switch (decodable_format(image)) {
+    case ImageFormat::kPng:
+      read_png(image, options, pixels, info, size);
+      break;
+    case ImageFormat::kWebp: {
+      const WebpImage webp = open_webp(image);
+      info = webp.info;
+      size = webp.stored;
+      check_pixels(size, options.max_pixels);
+      read_webp(webp, pixels);
+      break;
+    }
+    default:
+      jpeg.open(image, options);
+      info = jpeg.info();
+      size = jpeg.stored();
+      jpeg.read_rgb(pixels.reserve(size.pixels() * 3));
+      break;
+  }
+  return {pixels.reserve(0), size, info.orientation};
+}
+
+ImageDecoder::Pixels ImageDecoder::State::decode_full(Bytes image) {
+  const Stored stored = decode_stored(image);
+  const std::size_t bytes = stored.size.pixels() * 3;
+  const Size shown = oriented(stored.size, stored.orientation);
+  if (stored.orientation == 1) return {shown.width, shown.height, {stored.rgb, bytes}};
+  std::uint8_t* out = turned.reserve(bytes);
+  orient_rgb(stored.rgb, stored.size, stored.orientation, out);
+  return {shown.width, shown.height, {out, bytes}};
+}
+
+void ImageDecoder::State::resize_fast(const Planes& in, const Box& box, std::uint32_t orientation,
+                                      Size target, std::uint8_t* out) {
+  if (orientation == 1) {
+    fast.resize(in, box, target, out);
+    return;
+  }
+  const Size as_stored = oriented(target, orientation);
+  std::uint8_t* unturned = small.reserve(target.pixels() * 3);
+  fast.resize(in, box, as_stored, unturned);
+  orient_rgb(unturned, as_stored, orientation, out);
+}
+
+bool ImageDecoder::State::jpeg_planes(Bytes image, Size target, std::uint8_t* out) {
+  jpeg.open(image, options);
+  if (!jpeg.has_planes()) return false;
+  const std::uint32_t orientation = jpeg.info().orientation;
+  const Size as_stored = oriented(target, orientation);
+  const Box box = cover_box(jpeg.stored(), as_stored);
+  const double ratio = box.width() / as_stored.width;
+  std::uint32_t reduction = 1;
+  while (reduction < 8 && ratio >= 2 * reduction) reduction *= 2;
+  // Chroma may be sampled at a quarter; its filter reaches as many samples as that of luma.
+  const double sample = 4.0 * reduction;
+  const double last_row = box.bottom + filter_reach(ratio / sample) * sample;
+  resize_fast(jpeg.read_planes(reduction, last_row, planes), box, orientation, target, out);
+  return true;
+}
+
+bool ImageDecoder::State::webp_planes(Bytes image, Size target, std::uint8_t* out) {
+  const WebpImage webp = open_webp(image);
+  check_pixels(webp.stored, options.max_pixels);
+  if (!webp.lossy || !webp.fills_canvas()) return false;
+  const Size as_stored = oriented(target, webp.info.orientation);
+  const Box box = cover_box(webp.stored, as_stored);
+  const double reach = 2 * filter_reach(box.width() / as_stored.width / 2);
+  resize_fast(read_webp_planes(webp, box, reach, planes), box, webp.info.orientation, target, out);
+  return true;
+}
+
+// Decodes without ever making full-size RGB, where the format allows it.
+bool ImageDecoder::State::decode_planes(Bytes image, Size target, std::uint8_t* out) {
+  switch (decodable_format(image)) {
+    case ImageFormat::kJpeg:
+      return jpeg_planes(image, target, out);
+    case ImageFormat::kWebp:
+      return webp_planes(image, target, out);
+    default:
+      return false;
+  }
+}
+
+Planes ImageDecoder::State::split(const Stored& image) {
+  const std::size_t bytes = image.size.pixels();
+  std::uint8_t* red = planes.reserve(3 * bytes);
+  const int width = static_cast<int>(image.size.width);
+  libyuv::SplitRGBPlane(image.rgb, width * 3, red, width, red + bytes, width, red + 2 * bytes,
+                        width, width, static_cast<int>(image.size.height));
+  Planes out;
+  out.colors = PlaneColors::kRgb;
+  for (std::size_t i = 0; i < 3; ++i) {
+    out.planes[i].data = red + i * bytes;
+    out.planes[i].stride = image.size.width;
+    out.planes[i].width = image.size.width;
+    out.planes[i].height = image.size.height;
+  }
+  return out;
+}
+
+void ImageDecoder::State::decode_cover(Bytes image, Size target, std::uint8_t* out) {
+  if (options.mode == DecodeMode::kExact) {
+    const Pixels full = decode_full(image);
+    const Size size{full.width, full.height};
+    exact.resize(full.rgb.data(), size, cover_box(size, target), target, out);
+    return;
+  }
+  if (decode_planes(image, target, out)) return;
+  const Stored stored = decode_stored(image);
+  const Box box = cover_box(stored.size, oriented(target, stored.orientation));
+  resize_fast(split(stored), box, stored.orientation, target, out);
+}
+
+ImageDecoder::ImageDecoder(DecodeOptions options) : state_(std::make_unique<State>()) {
+  state_->options = options;
+}
+ImageDecoder::~ImageDecoder() = default;
+ImageDecoder::ImageDecoder(ImageDecoder&&) noexcept = default;
+ImageDecoder& ImageDecoder::operator=(ImageDecoder&&) noexcept = default;
+
+const DecodeOptions& ImageDecoder::options() const noexcept { return state_->options; }
+
+void ImageDecoder::decode_cover(Bytes image, std::uint32_t width, std::uint32_t height,
+                                std::uint8_t* out) {
+  SHARDMILL_CHECK(width > 0 && height > 0);
+  state_->trim();
+  try {
+    state_->decode_cover(image, {width, height}, out);
+  } catch (const std::bad_alloc&) {
+    throw image_error(ErrorCode::kResourceExhausted, "out of memory for an image");
+  }
+}
+
+ImageDecoder::Pixels ImageDecoder::decode_full(Bytes image) {
+  state_->trim();
+  try {
+    return state_->decode_full(image);
+  } catch (const std::bad_alloc&) {
+    throw image_error(ErrorCode::kResourceExhausted, "out of memory for an image");
+  }
+}
+
+}  // namespace shardmill

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loader/decode/internal/jpeg.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "loader/decode/internal/exif.h"
+#include "loader/decode/internal/jpeg_session.h"
+
+namespace shardmill::internal {
+
+namespace {
+
+constexpr unsigned char kEndOfImage = 0xd9;
+constexpr unsigned char kStartOfScan = 0xda;
+constexpr unsigned char kApp1 = 0xe1;
+
+// Walks the segments before the first scan to the first APP1 that holds EXIF. Libjpeg could keep
+// APP1, but would copy it (often tens of kilobytes with a thumbnail) for every image.
+std::uint32_t find_orientation(std::string_view text) noexcept {
+  std::size_t at = 2;
+  while (true) {
+    at = text.find('\xff', at);
+    if (at == text.npos) return 1;
+    at = text.find_first_not_of('\xff', at);
+    if (at == text.npos || text.size() - at < 3) return 1;
+    const auto marker = static_cast<unsigned char>(text[at]);
+    if (marker == kStartOfScan || marker == kEndOfImage) return 1;
+    ++at;
+    if (marker == 0 || marker == 1 || (marker >= 0xd0 && marker <= 0xd8)) continue;  // bare
+    const std::size_t length = static_cast<unsigned char>(text[at]) * std::size_t{256} +
+                               static_cast<unsigned char>(text[at + 1]);
+    if (length < 2 || length > text.size() - at) return 1;
+    const std::string_view body = text.substr(at + 2, length - 2);
+    if (marker == kApp1 && body.starts_with(std::string_view("Exif\0", 5))) {
+      return exif_orientation(as_bytes(body));
+    }
+    at += length;
+  }
+}
+
+// A file that ends as it should was not cut off, so that decoding may stop above its last row.
+bool ends_properly(std::string_view text) noexcept { return text.ends_with("\xff\xd9"); }
+
+std::uint32_t dct_size(const jpeg_component_info& component) noexcept {
+#if JPEG_LIB_VERSION >= 70
+  return static_cast<std::uint32_t>(component.DCT_v_scaled_size);
+#else
+  return static_cast<std::uint32_t>(component.DCT_scaled_size);
+#endif
+}
+
+std::uint32_t min_dct_size(const jpeg_decompress_struct& info) noexcept {
+#if JPEG_LIB_VERSION >= 70
+  return static_cast<std::uint32_t>(info.min_DCT_v_scaled_size);
+#else
+  return static_cast<std::uint32_t>(info.min_DCT_scaled_size);
+#endif
+}
+
+PlaneColors plane_colors(J_COLOR_SPACE space) noexcept {
+  if (space == JCS_GRAYSCALE) return PlaneColors::kGrey;
+  return space == JCS_RGB ? PlaneColors::kRgb : PlaneColors::kYccFullRange;
+}
+
+// Adobe programs store inks inverted and say so with a marker; without it, 255 is full ink. The
+// formula and rounding are those of djpeg.
+void cmyk_to_rgb(const std::uint8_t* in, std::uint32_t width, bool inverted, std::uint8_t* out) {
+  const unsigned flip = inverted ? 0 : 255;
+  for (std::uint32_t x = 0; x < width; ++x, in += 4, out += 3) {
+    const unsigned black = in[3] ^ flip;
+    for (int i = 0; i < 3; ++i) {
+      out[i] = static_cast<std::uint8_t>(((in[i] ^ flip) * black * 2 + 255) / 510);
+    }
+  }
+}
+
+constexpr std::size_t kMaxPlaneRows = MAX_SAMP_FACTOR * 2 * DCTSIZE;
+
+// Where libjpeg writes one row of blocks of each plane.
+struct RawRows {
+  JSAMPROW rows[3][kMaxPlaneRows];
+  JSAMPARRAY planes[3];
+};
+
+void point_rows(RawRows& raw, const jpeg_decompress_struct& info, std::uint8_t* const* starts,
+                const std::size_t* strides, std::uint32_t block_row) {
+  for (int c = 0; c < info.num_components; ++c) {
+    const jpeg_component_info& component = info.comp_info[c];
+    const std::size_t rows =
+        static_cast<std::size_t>(component.v_samp_factor) * dct_size(component);
+    for (std::size_t y = 0; y < rows; ++y) {
+      raw.rows[c][y] = starts[c] + (block_row * rows + y) * strides[c];
+    }
+    raw.planes[c] = raw.rows[c];
+  }
+}
+
+}  // namespace
+
+struct JpegDecoder::Session : JpegSession {};
+
+JpegDecoder::JpegDecoder() = default;
+JpegDecoder::~JpegDecoder() { finish(); }
+
+void JpegDecoder::finish() noexcept {
+  if (session_ == nullptr || session_->info.mem == nullptr) return;
+  jpeg_destroy_decompress(&session_->info);
+  session_->info.mem = nullptr;
+}
+
+void JpegDecoder::open(Bytes bytes, const DecodeOptions& options) {
+  finish();
+  if (session_ == nullptr) session_ = std::make_unique<Session>();
+  JpegSession& session = *session_;
+  bytes_ = bytes;
+  const bool opened =
+      create_session(session, options.max_scans) && guarded(session, [&] {
+        jpeg_mem_src(&session.info, reinterpret_cast<const unsigned char*>(bytes.data()),
+                     static_cast<unsigned long>(bytes.size()));
+        jpeg_read_header(&session.info, TRUE);
+      });
+  if (!opened) throw session_error(session);
+  stored_ = {session.info.image_width, session.info.image_height};
+  info_ = {};
+  info_.format = ImageFormat::kJpeg;
+  info_.channels = static_cast<std::uint32_t>(session.info.num_components);
+  info_.bit_depth = static_cast<std::uint32_t>(session.info.data_precision);
+  info_.orientation = find_orientation(as_text(bytes));
+  const Size shown = oriented(stored_, info_.orientation);
+  info_.width = shown.width;
+  info_.height = shown.height;
+  check_pixels(stored_, options.max_pixels);
+}
+
+void JpegDecoder::read_rgb(std::uint8_t* out) {
+  JpegSession& session = *session_;
+  jpeg_decompress_struct& info = session.info;
+  const J_COLOR_SPACE space = info.jpeg_color_space;
+  const bool inks = space == JCS_CMYK || space == JCS_YCCK;
+  if (!inks && space != JCS_GRAYSCALE && space != JCS_YCbCr && space != JCS_RGB) {
+    throw image_error(ErrorCode::kUnsupported,
+                      "unsupported JPEG: " + std::to_string(info.num_components) +
+                          " components of unknown meaning");
+  }
+  const std::size_t stride = std::size_t{stored_.width} * 3;
+  std::uint8_t* ink_row = inks ? row_.reserve(std::size_t{stored_.width} * 4) : nullptr;
+  const bool done = guarded(session, [&] {
+    info.out_color_space = inks ? JCS_CMYK : JCS_RGB;
+    info.dct_method = JDCT_ISLOW;
+    info.do_fancy_upsampling = TRUE;
+    jpeg_start_decompress(&info);
+    while (info.output_scanline < info.output_height) {
+      std::uint8_t* to = out + info.output_scanline * stride;
+      JSAMPROW row = inks ? ink_row : to;
+      jpeg_read_scanlines(&info, &row, 1);
+      if (inks) cmyk_to_rgb(ink_row, stored_.width, info.saw_Adobe_marker != 0, to);
+    }
+    jpeg_finish_decompress(&info);
+  });
+  if (!done) throw session_error(session);
+  finish();
+}
+
+bool JpegDecoder::has_planes() const noexcept {
+  const jpeg_decompress_struct& info = session_->info;
+  const J_COLOR_SPACE space = info.jpeg_color_space;
+  if (space != JCS_GRAYSCALE && space != JCS_YCbCr && space != JCS_RGB) return false;
+  for (int c = 0; c < info.num_components; ++c) {
+    const jpeg_component_info& component = info.comp_info[c];
+    if (info.max_h_samp_factor % component.h_samp_factor != 0) return false;
+    if (info.max_v_samp_factor % component.v_samp_factor != 0) return false;
+  }
+  return true;
+}
+
+Planes JpegDecoder::read_planes(std::uint32_t reduction, double last_row, PixelBuffer& buffer) {
+  JpegSession& session = *session_;
+  jpeg_decompress_struct& info = session.info;
+  if (!guarded(session, [&] {
+        info.out_color_space = info.jpeg_color_space;
+        info.raw_data_out = TRUE;
+        info.dct_method = JDCT_ISLOW;
+        info.scale_num = 1;
+        info.scale_denom = reduction;
+        jpeg_start_decompress(&info);
+      })) {
+    throw session_error(session);
+  }
+
+  Planes out;
+  out.colors = plane_colors(info.jpeg_color_space);
+  std::uint8_t* starts[3] = {};
+  std::size_t strides[3] = {};
+  std::size_t offsets[3] = {};
+  std::size_t total = 0;
+  for (int c = 0; c < info.num_components; ++c) {
+    const jpeg_component_info& component = info.comp_info[c];
+    strides[c] = std::size_t{component.width_in_blocks} * dct_size(component);
+    offsets[c] = total;
+    total += strides[c] * info.total_iMCU_rows * static_cast<std::size_t>(component.v_samp_factor) *
+             dct_size(component);
+  }
+  std::uint8_t* data = buffer.reserve(total);
+  for (int c = 0; c < info.num_components; ++c) {
+    const jpeg_component_info& component = info.comp_info[c];
+    starts[c] = data + offsets[c];
+    Plane& plane = out.planes[static_cast<std::size_t>(c)];
+    plane.data = starts[c];
+    plane.stride = strides[c];
+    plane.width = component.downsampled_width;
+    plane.height = component.downsampled_height;
+    const double size = double{1} * dct_size(component) / DCTSIZE;
+    plane.scale_x = size * component.h_samp_factor / info.max_h_samp_factor;
+    plane.scale_y = size * component.v_samp_factor / info.max_v_samp_factor;
+    plane.blur = dct_size(component) < DCTSIZE ? 1 : 0;
+  }
+
+  const std::uint32_t block_lines =
+      static_cast<std::uint32_t>(info.max_v_samp_factor) * min_dct_size(info);
+  const double lines_needed = std::ceil(last_row * min_dct_size(info) / DCTSIZE);
+  const bool may_stop = ends_properly(as_text(bytes_)) && lines_needed < info.output_height;
+  const std::uint32_t lines =
+      may_stop ? static_cast<std::uint32_t>(std::max(lines_needed, 1.0)) : info.output_height;
+  RawRows raw;
+  const bool done = guarded(session, [&] {
+    for (std::uint32_t block_row = 0; info.output_scanline < lines; ++block_row) {
+      point_rows(raw, info, starts, strides, block_row);
+      jpeg_read_raw_data(&info, raw.planes, block_lines);
+    }
+    if (!may_stop) jpeg_finish_decompress(&info);
+  });
+  if (!done) throw session_error(session);
+  finish();
+  return out;
+}
+
+}  // namespace shardmill::internal

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <shardmill/loader/decode/image.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "loader/decode/internal/pixel_buffer.h"
+#include "loader/decode/internal/pixels.h"
+
+namespace shardmill::internal {
+
+/// Decodes JPEG with libjpeg-turbo. One thread.
+///
+/// open(), then at most one of read_rgb() and read_planes(). Each image gets a libjpeg object of
+/// its own: tables that one image defined are never there for the next.
+class JpegDecoder {
+ public:
+  JpegDecoder();
+  ~JpegDecoder();
+  JpegDecoder(const JpegDecoder&) = delete;
+  JpegDecoder& operator=(const JpegDecoder&) = delete;
+
+  /// Reads the header; `bytes` must stay until the pixels were read.
+  void open(Bytes bytes, const DecodeOptions& options);
+  /// What open() found; width and height after orientation.
+  const ImageInfo& info() const noexcept { return info_; }
+  Size stored() const noexcept { return stored_; }
+
+  /// Decodes at full size, as stored, into `out` (stored().pixels() * 3 bytes): accurate integer
+  /// DCT, fancy upsampling.
+  void read_rgb(std::uint8_t* out);
+
+  /// True if read_planes() can decode this image: grey, YCbCr or RGB with whole-numbered sampling.
+  bool has_planes() const noexcept;
+  /// Decodes, reduced by 1, 2, 4 or 8, into planes in `buffer`, before upsampling and colour
+  /// conversion. Rows of the full-size image from `last_row` on may be missing.
+  Planes read_planes(std::uint32_t reduction, double last_row, PixelBuffer& buffer);
+
+ private:
+  struct Session;
+  void finish() noexcept;
+
+  std::unique_ptr<Session> session_;
+  ImageInfo info_;
+  Size stored_;
+  Bytes bytes_;
+  PixelBuffer row_;
+};
+
+}  // namespace shardmill::internal

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <shardmill/loader/decode/image.h>
+
+#include <cstdint>
+
+#include "loader/decode/internal/pixel_buffer.h"
+#include "loader/decode/internal/pixels.h"
+
+namespace shardmill::internal {
+
+/// Reads the header of a PNG, and the orientation where an eXIf chunk, EXIF kept as text or an XMP
+/// packet says one; width and height after orientation.
+ImageInfo probe_png(Bytes bytes);
+
+/// Decodes a PNG as stored into 8-bit RGB in `buffer`; sets `info` and `stored`.
+void read_png(Bytes bytes, const DecodeOptions& options, PixelBuffer& buffer, ImageInfo& info,
+              Size& stored);
+
+}  // namespace shardmill::internal

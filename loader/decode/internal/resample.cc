@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loader/decode/internal/resample.h"
+
+#include <libyuv.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "loader/decode/internal/blend.h"
+
+namespace shardmill::internal {
+
+namespace {
+
+constexpr std::size_t rounded_up(std::size_t n, std::size_t multiple) noexcept {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+int as_int(std::size_t n) noexcept { return static_cast<int>(n); }
+
+// Rounds weights that sum to about 1 so that they sum to exactly one in fixed point.
+void quantise(const double* weights, std::size_t count, double sum, std::int16_t* out) {
+  constexpr int kOne = 1 << kWeightBits;
+  int left = kOne;
+  std::size_t largest = 0;
+  for (std::size_t k = 0; k < count; ++k) {
+    const int weight = static_cast<int>(weights[k] * kOne / sum + 0.5);
+    out[k] = static_cast<std::int16_t>(weight);
+    left -= weight;
+    if (out[k] > out[largest]) largest = k;
+  }
+  out[largest] = static_cast<std::int16_t>(out[largest] + left);
+}
+
+}  // namespace
+
+void Taps::compute(std::uint32_t size, double low, double high, std::uint32_t count, double blur) {
+  if (size == size_ && low == low_ && high == high_ && count == count_ && blur == blur_) return;
+  size_ = size, low_ = low, high_ = high, count_ = count, blur_ = blur;
+  const double scale = (high - low) / count;
+  // Variances of filters applied one after the other add: a triangle of half width s has s^2 / 6,
+  // a box of width b has b^2 / 12.
+  const double sharpened = std::sqrt(std::max(scale * scale - blur * blur / 2, 0.0));
+  const double reach = std::max(sharpened, 1.0);
+  const auto limit = static_cast<std::size_t>(2 * std::ceil(reach)) + 1;
+  per_output_ = std::min<std::size_t>(rounded_up(limit, 2), rounded_up(size, 2));
+  first_.resize(count);
+  weights_.assign(count * per_output_, 0);
+  std::vector<double>& values = values_;
+  values.resize(limit + 1);
+  begin_ = size, end_ = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const double center = low + (i + 0.5) * scale;
+    const auto from = static_cast<std::uint32_t>(
+        std::clamp(std::floor(center - reach + 0.5), 0.0, double{1} * size - 1));
+    const auto to = static_cast<std::uint32_t>(
+        std::clamp(std::floor(center + reach + 0.5), double{1} * from + 1, double{1} * size));
+    const std::size_t used = std::min<std::size_t>(to - from, per_output_);
+    double sum = 0;
+    for (std::size_t k = 0; k < used; ++k) {
+      const double distance = std::abs(static_cast<double>(from + k) - center + 0.5) / reach;
+      values[k] = std::max(1 - distance, 0.0);
+      sum += values[k];
+    }
+    if (sum <= 0) values[0] = sum = 1;
+    first_[i] = from;
+    quantise(values.data(), used, sum, &weights_[i * per_output_]);
+    begin_ = std::min(begin_, from);
+    end_ = std::max(end_, static_cast<std::uint32_t>(from + used));
+  }
+}
+
+void FastResampler::blend_all(const std::uint8_t* in, std::size_t in_stride, std::uint32_t rows,
+                              const Taps& taps, std::uint32_t outputs, std::uint8_t* out,
+                              std::size_t out_stride, std::size_t width) {
+  const BlendRows blend = best_blend_rows();
+  const std::size_t per_output = taps.per_output();
+  pointers_.resize(per_output);
+  for (std::uint32_t i = 0; i < outputs; ++i) {
+    const std::size_t first = taps.first(i) - taps.begin();
+    // Taps beyond the last row have no weight, but must point to memory.
+    for (std::size_t k = 0; k < per_output; ++k) {
+      pointers_[k] = in + std::min<std::size_t>(first + k, rows - 1) * in_stride;
+    }
+    blend(pointers_.data(), taps.weights(i), per_output, out + i * out_stride, width);
+  }
+}
+
+// Only rows can be blended in whole vectors, so columns are blended as the rows of the transposed
+// plane.
+void FastResampler::resize_plane(const Plane& in, const Box& box, Size target, std::uint8_t* out,
+                                 std::size_t out_stride) {
+  PlaneTaps& taps = taps_[in.scale_x == luma_scale_x_ ? 0 : 1];
+  taps.columns.compute(in.width, in.offset_x + box.left * in.scale_x,
+                       in.offset_x + box.right * in.scale_x, target.width, in.blur);
+  taps.rows.compute(in.height, in.offset_y + box.top * in.scale_y,
+                    in.offset_y + box.bottom * in.scale_y, target.height, in.blur);
+  const std::uint32_t columns = taps.columns.end() - taps.columns.begin();
+  const std::uint32_t rows = taps.rows.end() - taps.rows.begin();
+  const std::size_t wide_stride = rounded_up(columns, 16);
+  const std::size_t turned_stride = rounded_up(target.height, 16);
+  std::uint8_t* wide = wide_.reserve(wide_stride * target.height);
+  std::uint8_t* turned = turned_.reserve(turned_stride * columns);
+  std::uint8_t* narrow = narrow_.reserve(turned_stride * target.width);
+  blend_all(in.data + taps.rows.begin() * in.stride + taps.columns.begin(), in.stride, rows,
+            taps.rows, target.height, wide, wide_stride, columns);
+  libyuv::TransposePlane(wide, as_int(wide_stride), turned, as_int(turned_stride), as_int(columns),
+                         as_int(target.height));
+  blend_all(turned, turned_stride, columns, taps.columns, target.width, narrow, turned_stride,
+            target.height);
+  libyuv::TransposePlane(narrow, as_int(turned_stride), out, as_int(out_stride),
+                         as_int(target.height), as_int(target.width));
+}
+
+void FastResampler::resize(const Planes& in, const Box& box, Size target, std::uint8_t* out) {
+  const int width = as_int(target.width);
+  const int height = as_int(target.height);
+  const int out_stride = width * 3;
+  const std::size_t plane_bytes = std::size_t{target.width} * target.height;
+  std::uint8_t* small[3] = {small_.reserve(3 * plane_bytes), nullptr, nullptr};
+  small[1] = small[0] + plane_bytes;
+  small[2] = small[1] + plane_bytes;
+  luma_scale_x_ = in.planes[0].scale_x;
+  for (int i = 0; i < in.count(); ++i) {
+    resize_plane(in.planes[static_cast<std::size_t>(i)], box, target, small[i], target.width);
+  }
+  switch (in.colors) {
+    case PlaneColors::kGrey:
+      libyuv::MergeRGBPlane(small[0], width, small[0], width, small[0], width, out, out_stride,
+                            width, height);
+      break;
+    case PlaneColors::kRgb:
+      libyuv::MergeRGBPlane(small[0], width, small[1], width, small[2], width, out, out_stride,
+                            width, height);
+      break;
+    case PlaneColors::kYccFullRange:
+      // libyuv's RGB24 is B, G, R in memory; constants and chroma of the mirrored names turn it
+      // round.
+      libyuv::I444ToRGB24Matrix(small[0], width, small[2], width, small[1], width, out, out_stride,
+                                &libyuv::kYvuJPEGConstants, width, height);
+      break;
+    case PlaneColors::kYccVideoRange:
+      libyuv::I444ToRGB24Matrix(small[0], width, small[2], width, small[1], width, out, out_stride,
+                                &libyuv::kYvuI601Constants, width, height);
+      break;
+  }
+}
+
+namespace {
+
+constexpr int kExactBits = 22;
+
+constexpr std::int32_t kExactHalf = 1 << (kExactBits - 1);
+
+// The weights may sum to a little more than one.
+std::uint8_t exact_byte(std::int32_t sum) noexcept {
+  return static_cast<std::uint8_t>(std::clamp(sum >> kExactBits, 0, 255));
+}
+
+}  // namespace
+
+void ExactResampler::Taps::compute(std::uint32_t size, float low, float high,
+                                   std::uint32_t outputs) {
+  const double scale = static_cast<double>(high - low) / outputs;
+  const double reach = std::max(scale, 1.0);
+  per_output = static_cast<std::size_t>(std::ceil(reach)) * 2 + 1;
+  first.resize(outputs);
+  count.resize(outputs);
+  weights.assign(outputs * per_output, 0);
+  values.resize(per_output);
+  for (std::uint32_t i = 0; i < outputs; ++i) {
+    const double center = static_cast<double>(low) + (i + 0.5) * scale;
+    const auto from = static_cast<std::int64_t>(std::max(center - reach + 0.5, 0.0));
+    const auto to =
+        std::min(static_cast<std::int64_t>(center + reach + 0.5), static_cast<std::int64_t>(size));
+    double sum = 0;
+    for (std::int64_t k = from; k < to; ++k) {
+      const double distance = (static_cast<double>(k) - center + 0.5) * (1 / reach);
+      const double value = std::max(1 - std::abs(distance), 0.0);
+      values[static_cast<std::size_t>(k - from)] = value;
+      sum += value;
+    }
+    first[i] = static_cast<std::uint32_t>(from);
+    count[i] = static_cast<std::uint32_t>(to - from);
+    for (std::size_t k = 0; k < count[i]; ++k) {
+      const double value = sum != 0 ? values[k] * (1 / sum) : values[k];
+      weights[i * per_output + k] = static_cast<std::int32_t>(0.5 + value * (1 << kExactBits));
+    }
+  }
+}
+
+void ExactResampler::resize(const std::uint8_t* rgb, Size size, const Box& box, Size target,
+                            std::uint8_t* out) {
+  Taps& columns = columns_;
+  Taps& rows = rows_;
+  columns.compute(size.width, static_cast<float>(box.left), static_cast<float>(box.right),
+                  target.width);
+  rows.compute(size.height, static_cast<float>(box.top), static_cast<float>(box.bottom),
+               target.height);
+  const std::uint32_t begin = rows.first.front();
+  const std::uint32_t end = rows.first.back() + rows.count.back();
+  const std::size_t stride = std::size_t{target.width} * 3;
+  std::uint8_t* between = between_.reserve(stride * (end - begin));
+  for (std::uint32_t y = begin; y < end; ++y) {
+    std::uint8_t* to = between + (y - begin) * stride;
+    for (std::uint32_t x = 0; x < target.width; ++x, to += 3) {
+      const std::uint8_t* from = rgb + (std::size_t{y} * size.width + columns.first[x]) * 3;
+      const std::int32_t* weights = &columns.weights[x * columns.per_output];
+      std::int32_t red = kExactHalf, green = kExactHalf, blue = kExactHalf;
+      for (std::uint32_t k = 0; k < columns.count[x]; ++k, from += 3) {
+        red += from[0] * weights[k];
+        green += from[1] * weights[k];
+        blue += from[2] * weights[k];
+      }
+      to[0] = exact_byte(red), to[1] = exact_byte(green), to[2] = exact_byte(blue);
+    }
+  }
+  sums_.resize(stride);
+  for (std::uint32_t y = 0; y < target.height; ++y) {
+    std::fill(sums_.begin(), sums_.end(), kExactHalf);
+    for (std::uint32_t k = 0; k < rows.count[y]; ++k) {
+      const std::uint8_t* from = between + (rows.first[y] + k - begin) * stride;
+      const std::int32_t weight = rows.weights[y * rows.per_output + k];
+      for (std::size_t i = 0; i < stride; ++i) sums_[i] += from[i] * weight;
+    }
+    for (std::size_t i = 0; i < stride; ++i) out[y * stride + i] = exact_byte(sums_[i]);
+  }
+}
+
+}  // namespace shardmill::internal
