@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/lmdb/internal/walk.h"
+
+#include <cstring>
+#include <vector>
+
+namespace shardmill::lmdb {
+
+namespace {
+
+constexpr std::uint16_t kMaxDepth = 32;
+
+class TreeWalk {
+ public:
+  TreeWalk(Environment& environment, const Tree& tree, const LeafVisitor& visit)
+      : environment_(environment),
+        tree_(tree),
+        ordered_((tree.flags & (kTreeReverseKey | kTreeIntegerKey)) == 0),
+        visit_(visit) {
+    format_key(0, expected_);
+  }
+
+  WalkSummary run() {
+    if (tree_.depth > kMaxDepth) environment_.damaged(kTree, "absurd depth of the tree");
+    if ((tree_.root == kNoPage) != (tree_.entries == 0) ||
+        (tree_.depth == 0) != (tree_.entries == 0)) {
+      environment_.damaged(kTree, "number of entries and root page contradict each other");
+    }
+    if (tree_.entries > 0) descend(tree_.root, 1);
+    if (summary_.entries != tree_.entries) {
+      environment_.damaged(kTree, "has " + std::to_string(summary_.entries) +
+                                      " entries, its meta page says " +
+                                      std::to_string(tree_.entries));
+    }
+    return summary_;
+  }
+
+ private:
+  static constexpr const char* kTree = "tree";
+
+  void descend(std::uint64_t number, std::uint16_t level) {
+    // Every page is visited once; more visits than pages mean that the tree bites its tail.
+    if (++pages_ > environment_.file_size() / environment_.meta().page_size) {
+      environment_.damaged(kTree, "has more pages than the file");
+    }
+    if (level == tree_.depth) return leaf(environment_.page(number, kLeafPage));
+    const Page branch = environment_.page(number, kBranchPage);
+    std::vector<std::uint64_t> children(branch.count);
+    for (std::uint32_t i = 0; i < branch.count; ++i) children[i] = environment_.child(branch, i);
+    environment_.release();
+    if (level + 1 == tree_.depth) announce(children);
+    for (const std::uint64_t child : children) {
+      descend(child, static_cast<std::uint16_t>(level + 1));
+    }
+  }
+
+  // Starts the disk on all leaves of a branch, neighbours together: they are read next.
+  void announce(const std::vector<std::uint64_t>& pages) {
+    const std::uint64_t size = environment_.meta().page_size;
+    for (std::size_t begin = 0; begin < pages.size();) {
+      std::size_t end = begin + 1;
+      while (end < pages.size() && pages[end] == pages[end - 1] + 1) ++end;
+      if (pages[begin] < environment_.file_size() / size) {
+        environment_.will_need({pages[begin] * size, (end - begin) * size});
+      }
+      begin = end;
+    }
+  }
+
+  void leaf(const Page& page) {
+    const std::string place = "page " + std::to_string(page.number);
+    if (page.count == 0) environment_.damaged(place, "empty leaf page");
+    std::string_view previous = last_;
+    std::uint16_t flags = 0;
+    for (std::uint32_t i = 0; i < page.count; ++i) {
+      const Node node = environment_.node(page, i);
+      if ((node.flags & kNodeOverflow) != 0) environment_.extent(page, node);
+      // Keys that count up by one ascend; only others have to be compared with each other.
+      if (summary_.numbered == summary_.entries && is_expected(node.key)) {
+        ++summary_.numbered;
+        advance();
+      } else if (ordered_ && summary_.entries > 0 && node.key <= previous) {
+        environment_.damaged(place, "keys are out of order");
+      }
+      previous = node.key;
+      flags |= node.flags;
+      ++summary_.entries;
+    }
+    ++summary_.leaves;
+    visit_(page, flags);
+    last_.assign(previous);
+    environment_.release();
+  }
+
+  bool is_expected(std::string_view key) const {
+    return key.size() == kKeyDigits && std::memcmp(key.data(), expected_, kKeyDigits) == 0;
+  }
+
+  void advance() {
+    for (std::size_t i = kKeyDigits; i-- > 0;) {
+      if (++expected_[i] <= '9') return;
+      expected_[i] = '0';
+    }
+  }
+
+  Environment& environment_;
+  const Tree& tree_;
+  const bool ordered_;
+  const LeafVisitor& visit_;
+  WalkSummary summary_;
+  std::uint64_t pages_ = 0;
+  std::string last_;  // last key of the page before
+  char expected_[kKeyDigits];
+};
+
+}  // namespace
+
+void format_key(std::uint64_t number, char* out) noexcept {
+  for (std::size_t i = kKeyDigits; i-- > 0; number /= 10) {
+    out[i] = static_cast<char>('0' + number % 10);
+  }
+}
+
+WalkSummary walk(Environment& environment, const Tree& tree, const LeafVisitor& visit) {
+  return TreeWalk(environment, tree, visit).run();
+}
+
+}  // namespace shardmill::lmdb
