@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/hdf5/internal/hdf5_handles.h"
+
+#include <cctype>
+#include <string_view>
+
+#include "formats/hdf5/internal/superblock.h"
+#include "formats/internal/input_file.h"
+
+namespace shardmill::hdf5 {
+
+namespace {
+
+std::recursive_mutex library_mutex;
+
+bool library_is_thread_safe() {
+  static const bool safe = [] {
+    hbool_t value = false;
+    return H5is_library_threadsafe(&value) >= 0 && value;
+  }();
+  return safe;
+}
+
+// Keeps the innermost description: it is the most specific one.
+herr_t keep_first(unsigned, const H5E_error2_t* error, void* out) {
+  auto& text = *static_cast<std::string*>(out);
+  if (text.empty() && error->desc != nullptr) text = error->desc;
+  return 0;
+}
+
+hid_t open_read_only(const std::string& path, bool lock) {
+  const PropertyHandle access(H5Pcreate(H5P_FILE_ACCESS));
+#if H5_VERSION_GE(1, 10, 7)
+  H5Pset_file_locking(access.get(), lock, true);
+#endif
+  return H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get());
+}
+
+}  // namespace
+
+Session::Session() {
+  if (!library_is_thread_safe()) lock_ = std::unique_lock(library_mutex);
+  H5Eget_auto2(H5E_DEFAULT, &print_, &print_data_);
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+Session::~Session() { H5Eset_auto2(H5E_DEFAULT, print_, print_data_); }
+
+std::string last_error() {
+  std::string text;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &text);
+  if (text.empty()) return "the HDF5 library gives no reason";
+  if (text.size() > 1 && std::isupper(static_cast<unsigned char>(text[0])) != 0 &&
+      std::islower(static_cast<unsigned char>(text[1])) != 0) {
+    text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  }
+  return text;
+}
+
+void fail_reading(const std::string& path, const std::string& place, const std::string& what) {
+  throw Error(ErrorCode::kDataLoss, path, place, what + ": " + last_error(),
+              "copy or convert the file again");
+}
+
+FileHandle open_for_reading(const std::string& path) {
+  {
+    internal::InputFile file(path, Access::kRead);
+    check_superblock(file);
+  }
+  FileHandle file(open_read_only(path, false));
+  // A file that this process has open already can only be opened with the same locking flag.
+  if (!file && last_error().find("locking flag") != std::string::npos) {
+    file = FileHandle(open_read_only(path, true));
+  }
+  return checked(std::move(file), path, {}, "cannot open as HDF5");
+}
+
+}  // namespace shardmill::hdf5

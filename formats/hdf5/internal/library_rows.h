@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <shardmill/formats/sample.h>
+
+#include <cstdint>
+#include <string>
+
+#include "formats/hdf5/internal/catalog.h"
+#include "formats/hdf5/internal/scratch.h"
+
+namespace shardmill::hdf5 {
+
+/// Reads rows of one dataset through the HDF5 library, for data that cannot be lent: filtered,
+/// big-endian, rows cut into chunks, variable length. Opened in the process that reads.
+class LibraryRows {
+ public:
+  LibraryRows(const std::string& path, const std::string& name);
+  ~LibraryRows();
+  LibraryRows(const LibraryRows&) = delete;
+  LibraryRows& operator=(const LibraryRows&) = delete;
+
+  /// Returns rows [first, first + count) as C-order little-endian elements.
+  Bytes read(std::uint64_t first, std::uint64_t count, Scratch& scratch);
+  /// Returns the bytes of variable-length row `n`.
+  Bytes read_sequence(std::uint64_t n, Scratch& scratch);
+
+ private:
+  void read_into(hid_t memory_type, std::uint64_t first, std::uint64_t count, void* out);
+
+  std::string path_;
+  FileHandle file_;
+  OpenDataset dataset_;
+  TypeHandle memory_type_;
+  std::uint64_t row_bytes_ = 0;
+};
+
+}  // namespace shardmill::hdf5
