@@ -16,7 +16,10 @@
 namespace {
 
 using namespace shardmill;
+using shardmill::test::make_case;
 using shardmill::test::read_text;
+using shardmill::test::shared_path;
+using shardmill::test::skip;
 using shardmill::test::TemporaryFolder;
 using shardmill::test::write_text;
 namespace fs = std::filesystem;
@@ -371,4 +374,21 @@ TEST_CASE("describe tells layout and classes of a folder", "[formats][folder]") 
   CHECK_FALSE(folder_format().recognises(root / "a/1.jpg"));
   write_text(root / "data.mdb", "");
   CHECK_FALSE(folder_format().recognises(root.path()));
+}
+
+TEST_CASE("Faults that people met with folders are right", "[formats][folder][cases]") {
+  if (shared_path("cases").empty()) return skip("the collection of faults is absent");
+  TemporaryFolder folder;
+  for (const char* id : {"22", "23", "34", "37", "44", "74"}) {
+    REQUIRE(make_case(id, folder.path()));
+  }
+  CHECK(contents(folder / "22/folder").samples[1].second.at("jpg").empty());
+  const Contents scan = contents(folder / "23/f");
+  CHECK(scan.keys() == "a/1 a/2 c/1");
+  CHECK(scan.info.classes == std::vector<std::string>{"a", "b", "c"});
+  CHECK_THAT(scan.warnings(), Catch::Contains("class directory \"b\""));
+  CHECK(contents(folder / "37/folder").keys() == "c/a");
+  CHECK(contents(folder / "44/f").keys() == "c/1 c/2 c/3");
+  CHECK(contents(folder / "44/f").samples[1].second.count("jpg") == 1);
+  CHECK(contents(folder / "74/f").keys() == "c/caf\xe9");
 }

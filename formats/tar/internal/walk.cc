@@ -96,6 +96,7 @@ void Walk::end_mark() {
 bool Walk::next(Member& out) {
   long_name_.clear();
   local_ = {};
+  has_local_ = false;
   extended_ = false;
   for (Bytes block; header(block);) {
     const HeaderView view(block);
@@ -119,8 +120,13 @@ bool Walk::extension(char type, std::uint64_t size) {
   const std::string data(as_text(file_.bytes(at_, size)));
   file_.release();
   window_ = {};
-  if (type == 'L') long_name_ = data.substr(0, data.find('\0'));
-  if (type == 'x' || type == 'X') parse_pax(data, at_, local_);
+  // Of several headers of one kind the first counts, as in Python's tarfile and so WebDataset.
+  if (type == 'L' && long_name_.empty()) long_name_ = data.substr(0, data.find('\0'));
+  if (type == 'x' || type == 'X') {
+    Pax later;
+    parse_pax(data, at_, has_local_ ? later : local_);
+    has_local_ = true;
+  }
   if (type == 'g') parse_pax(data, at_, global_);
   at_ += padded(size);
   extended_ = extended_ || type != 'g';

@@ -63,6 +63,7 @@ class Walk {
   bool found_any_ = false;
   Pax global_;
   Pax local_;
+  bool has_local_ = false;
   std::string long_name_;  // from a GNU 'L' header
   std::string scratch_;    // a name composed of prefix and name
   Bytes window_;           // what was read last where the file is not mapped
