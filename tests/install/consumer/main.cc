@@ -13,15 +13,13 @@ int main() {
   const fs::path folder = fs::current_path() / "consumer-shards";
   fs::remove_all(folder);
   fs::create_directories(folder);
-  shardmill::WriteOptions options;
-  options.fields.push_back({"cls", shardmill::FieldKind::kClass, {}, false});
   int wrong = 0;
   for (const shardmill::Format* format : shardmill::all_formats()) {
     if (format->suffix().empty()) continue;
     const fs::path shard = folder / ("shard" + std::string(format->suffix()));
     shardmill::Sample sample("a");
     sample.add("cls", "7");
-    auto writer = format->create(shard, options);
+    auto writer = format->create(shard, {});
     writer->write(sample.view());
     writer->close();
     shardmill::OpenShard open(shard);

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <shardmill/formats/array.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardmill {
+
+namespace internal {
+class SlotLease;
+}
+
+/// One output of a batch, in the batch's memory.
+///
+/// With rows of one size: `data` holds size × row bytes, C order. With values of any length
+/// (`ragged`): `data` holds them behind each other and `offsets`, size + 1 of them, say where:
+/// value i is data[offsets[i] .. offsets[i + 1]).
+struct BatchOutput {
+  std::string_view name;
+  ArrayType row;  ///< Type of one row; of one element (uint8, no extent) where ragged.
+  bool ragged = false;
+  std::span<std::byte> data;
+  std::span<const std::int64_t> offsets;
+
+  /// Views the rows as elements of type T. REQUIRES: sizeof(T) is the size of row.dtype.
+  template <class T>
+  std::span<T> as() const noexcept {
+    return {reinterpret_cast<T*>(data.data()), data.size() / sizeof(T)};
+  }
+  /// Returns value `i` of a ragged output.
+  std::span<const std::byte> value(std::size_t i) const noexcept {
+    return data.subspan(static_cast<std::size_t>(offsets[i]),
+                        static_cast<std::size_t>(offsets[i + 1] - offsets[i]));
+  }
+};
+
+/// Samples that were loaded together. The batch *is* a slot of the loader's shared memory, lent:
+/// nothing was copied. Copies of a Batch share the slot; it goes back to the loader when the last
+/// copy, lease or tensor made from it is gone, and outlives the Loader if need be. The consumer
+/// may write into it. One thread at a time per copy; copies may be dropped in any thread.
+class Batch {
+ public:
+  Batch() = default;
+
+  /// False only for a default-constructed batch.
+  explicit operator bool() const noexcept { return lease_ != nullptr; }
+  std::size_t size() const noexcept { return samples_.size(); }  ///< Rows.
+  std::uint64_t epoch() const noexcept { return epoch_; }
+  std::uint64_t index() const noexcept { return index_; }  ///< Number within the epoch, from 0.
+  /// Returns each row's sample number in the dataset.
+  std::span<const std::uint64_t> samples() const noexcept { return samples_; }
+  const std::vector<BatchOutput>& outputs() const noexcept { return outputs_; }
+  /// Returns the output called `name`; throws kNotFound listing the names there are.
+  const BatchOutput& operator[](std::string_view name) const;
+
+  /// Returns what keeps the memory alive: hold it as long as you use `data` without the batch.
+  std::shared_ptr<const void> lease() const noexcept;
+
+ private:
+  friend class Loader;
+  std::shared_ptr<internal::SlotLease> lease_;
+  std::uint64_t epoch_ = 0;
+  std::uint64_t index_ = 0;
+  std::vector<std::uint64_t> samples_;
+  std::vector<BatchOutput> outputs_;
+};
+
+}  // namespace shardmill

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loader/internal/ring.h"
+
+#include <shardmill/formats/error.h>
+#include <shardmill/loader/system/cpus.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace shardmill::internal {
+
+namespace {
+
+// Address space asked for first; halved until the limits of this process allow it.
+constexpr std::uint64_t kReserveBytes = std::uint64_t{256} << 30;
+constexpr std::uint64_t kLeastReserveBytes = std::uint64_t{16} << 20;
+// Arenas are trimmed when a batch used this many times more than usual.
+constexpr std::uint64_t kTrimFactor = 4;
+constexpr std::uint64_t kLeastTrimBytes = std::uint64_t{8} << 20;
+
+MemoryFile reserve() {
+  for (std::uint64_t bytes = kReserveBytes;; bytes /= 2) {
+    try {
+      return MemoryFile("shardmill-slots", bytes);
+    } catch (const Error&) {
+      if (bytes <= kLeastReserveBytes) throw;
+    }
+  }
+}
+
+}  // namespace
+
+Ring::Ring() : slots_(reserve()), pid_(getpid()) {}
+
+Ring::~Ring() {
+  if (getpid() != pid_ || !device_) return;
+  for (std::uint32_t slot = 0; slot < pinned_.size(); ++slot) {
+    if (pinned_[slot]) device_->unpin(memory(slot).base);
+  }
+}
+
+void Ring::open(const SlotLayout& layout, std::size_t slots) {
+  layout_ = layout;
+  count_ = slots;
+  pinned_.resize(kMaxSlots, false);
+  for (std::size_t slot = slots; slot-- > 0;) free_.push_back(static_cast<std::uint32_t>(slot));
+}
+
+SlotMemory Ring::memory(std::uint32_t slot) const noexcept {
+  return {slots_.data() + slot * layout_.stride, &layout_};
+}
+
+std::optional<std::uint32_t> Ring::free_slot() {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) return std::nullopt;
+  const std::uint32_t slot = free_.back();  // the warmest one
+  free_.pop_back();
+  return slot;
+}
+
+std::optional<std::uint32_t> Ring::grow() {
+  if (count_ == kMaxSlots || (count_ + 1) * layout_.stride > slots_.size()) return std::nullopt;
+  if (available_memory() / 2 < layout_.fixed_bytes) return std::nullopt;
+  return static_cast<std::uint32_t>(count_++);
+}
+
+bool Ring::wait_for_free(std::int64_t timeout_ms) {
+  std::unique_lock lock(mutex_);
+  return freed_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
+                         [this] { return !free_.empty(); });
+}
+
+void Ring::take_back(std::uint32_t slot) noexcept {
+  if (getpid() != pid_) return;
+  {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(slot);
+  }
+  freed_.notify_one();
+}
+
+std::string Ring::pin(std::uint32_t slot, const std::shared_ptr<Device>& device) {
+  if (pinned_[slot]) return {};
+  device_ = device;
+  const std::string reason = device->pin(memory(slot).base, layout_.fixed_bytes);
+  pinned_[slot] = reason.empty();
+  return reason;
+}
+
+void Ring::trim(std::uint32_t slot, const std::uint64_t* arena_used) {
+  const SlotMemory memory = this->memory(slot);
+  for (int ragged = 0; ragged < static_cast<int>(layout_.ragged); ++ragged) {
+    const std::uint64_t used = std::min(arena_used[ragged], layout_.arena_bytes);
+    const std::uint64_t keep = std::max(kLeastTrimBytes, kTrimFactor * usual_arena_) / 4096 * 4096;
+    if (used > keep) {
+      for (std::byte* area : {memory.arena(ragged), memory.packed(ragged)}) {
+        slots_.punch(static_cast<std::uint64_t>(area - slots_.data()) + keep, used - keep);
+      }
+    }
+    usual_arena_ =
+        usual_arena_ == 0 ? used : usual_arena_ - usual_arena_ / 16 + std::min(used, keep) / 16;
+  }
+}
+
+}  // namespace shardmill::internal

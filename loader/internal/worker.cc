@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <chrono>
+
+#include "loader/internal/claims.h"
+#include "loader/internal/nursery.h"
+#include "loader/internal/producer.h"
+#include "loader/system/child.h"
+#include "loader/system/futex.h"
+
+namespace shardmill::internal {
+
+namespace {
+
+constexpr long kIdleMs = 1000;  // longest sleep before `stop` is looked at again
+
+// Starts the disk on the sample at the same row of the next batch, which this or another worker
+// will want soon. The entry may be rewritten meanwhile; then the advice is for naught.
+void look_ahead(const ControlView& control, const Claim& claim, Producer& producer) {
+  const std::uint64_t oldest = control->oldest.load(std::memory_order_relaxed);
+  const std::uint64_t published = control->published.load(std::memory_order_relaxed);
+  for (std::uint64_t batch = oldest; batch + 1 < published; ++batch) {
+    if (control->slot_of[batch % kMaxSlots].load(std::memory_order_relaxed) != claim.slot) continue;
+    const SlotControl next = control.slot(control->slot_of[(batch + 1) % kMaxSlots].load());
+    if (claim.row < next.header->rows) producer.look_ahead(next.plan[claim.row].sample);
+    return;
+  }
+}
+
+}  // namespace
+
+void run_worker(Shared& shared, std::uint32_t serial, std::size_t row, pid_t nursery) {
+  die_with_parent(nursery);
+  raise_oom_score();
+  shared.ring->file().dont_fork();  // children of user code never see the slots
+
+  const ControlView control = shared.control;
+  WorkerRow& self = control->rows[row];
+  StatsRow& stats = shared.stats().rows[row];
+  stats.pid.store(getpid());
+  Producer producer(*shared.dataset, shared.options);
+  Claimer claimer(control, serial);
+  claimer.pack = [&](std::uint32_t slot) {
+    producer.pack(control.slot(slot), shared.ring->memory(slot));
+  };
+  while (control->stop.load(std::memory_order_relaxed) == 0) {
+    const std::optional<Claim> claim = claimer.claim();
+    if (!claim) {
+      const auto begin = std::chrono::steady_clock::now();
+      claimer.wait(kIdleMs);
+      const std::chrono::nanoseconds idle = std::chrono::steady_clock::now() - begin;
+      stats.idle_ns.fetch_add(static_cast<std::uint64_t>(idle.count()), std::memory_order_relaxed);
+      continue;
+    }
+    self.claims.fetch_add(1, std::memory_order_relaxed);
+    self.busy.store(1, std::memory_order_relaxed);
+    look_ahead(control, *claim, producer);
+    producer.produce(control.slot(claim->slot), shared.ring->memory(claim->slot), claim->row,
+                     stats);
+    claimer.finish(*claim);
+    self.busy.store(0, std::memory_order_relaxed);
+  }
+  _exit(0);
+}
+
+void run_scout(Shared& shared, pid_t nursery) {
+  die_with_parent(nursery);
+  const ControlView control = shared.control;
+  ScoutState state = ScoutState::kFailed;
+  try {
+    const Dataset dataset =
+        shared.dataset ? *shared.dataset : Dataset::open(shared.spec, shared.options.access);
+    DatasetReader reader(dataset);
+    resolve_outputs(reader, shared.options);
+    write_index(shared, dataset);
+    state = ScoutState::kDone;
+  } catch (const Error& error) {
+    control->scout_error.store(error.info());
+  } catch (const std::exception& error) {
+    control->scout_error.store({ErrorCode::kInternal, shared.spec, {}, error.what(), {}});
+  }
+  control->scout.store(state);
+  futex_bump(control->ready);
+  _exit(0);
+}
+
+}  // namespace shardmill::internal

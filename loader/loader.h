@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <shardmill/formats/dataset.h>
+#include <shardmill/loader/batch.h>
+#include <shardmill/loader/options.h>
+#include <shardmill/loader/stats.h>
+
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace shardmill {
+
+/// Loads a dataset batch by batch, prepared ahead by worker processes.
+///
+///     shardmill::Loader loader("photos-lmdb", {.outputs = {image_output("image", 224, 224),
+///                                                          class_output()},
+///                                              .batch_size = 64, .shuffle = Shuffle::kFull});
+///     for (std::uint64_t epoch = 0; epoch < 10; ++epoch) {
+///       for (Batch& batch : loader.epoch(epoch)) train(batch);
+///     }
+///
+/// The sequence of batches depends on the dataset, the seed and the epoch alone, not on
+/// num_workers, deaths of workers or timing. Workers start at construction and stay over epochs.
+/// Construct it before starting threads and before using CUDA where that is easy; a lock that a
+/// thread held at that moment shows as an error, not as a hang.
+///
+/// One thread at a time. After fork(), only the constructing process may use it. The destructor
+/// ends all workers; batches still held stay valid.
+class Loader {
+ public:
+  /// Opens `dataset` (a DATASET as the command line takes it). The opening happens in a child
+  /// process, so that a hostile file or a library's state never touches this one. Throws what
+  /// Dataset::open throws, and kInvalidArgument for options.
+  Loader(std::string dataset, LoaderOptions options);
+  /// Loads an open dataset.
+  Loader(Dataset dataset, LoaderOptions options);
+  ~Loader();
+  Loader(Loader&&) noexcept;
+  Loader& operator=(Loader&&) noexcept;
+
+  const Dataset& dataset() const noexcept;
+  /// Returns the options with nothing left open: outputs, seed and num_workers are resolved.
+  const LoaderOptions& options() const noexcept;
+  std::uint64_t batches_per_epoch() const noexcept;
+  std::uint64_t samples_per_epoch() const noexcept;  ///< Without those that drop_last drops.
+
+  /// Goes to the first batch of `epoch`. Costs nothing if that is the next batch anyway, which
+  /// then has been prepared already; otherwise gives up what was prepared.
+  void start_epoch(std::uint64_t epoch);
+
+  /// Waits for the next batch of the epoch (of epoch 0, if none was started) and lends it. Returns
+  /// false at the epoch's end. Throws the first error in row order when a batch has one (naming
+  /// shard and sample; the batch is given up, the next call goes on behind it), kResourceExhausted
+  /// when all slots stay lent for lease_timeout_ms, kInternal when workers die too often.
+  bool next(Batch& batch);
+
+  /// A range over the batches of one epoch, for range-based for loops. Leaving it early is fine.
+  class EpochRange;
+  EpochRange epoch(std::uint64_t epoch);
+
+  LoaderStats stats() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+class Loader::EpochRange {
+ public:
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = Batch;
+    using difference_type = std::ptrdiff_t;
+    using pointer = Batch*;
+    using reference = Batch&;
+
+    explicit Iterator(Loader* loader) : loader_(loader) { advance(); }
+    Batch& operator*() noexcept { return batch_; }
+    Batch* operator->() noexcept { return &batch_; }
+    Iterator& operator++() {
+      advance();
+      return *this;
+    }
+    bool operator==(std::default_sentinel_t) const noexcept { return loader_ == nullptr; }
+
+   private:
+    void advance() {
+      batch_ = Batch();  // the slot goes back before the next one is waited for
+      if (!loader_->next(batch_)) loader_ = nullptr;
+    }
+    Loader* loader_;
+    Batch batch_;
+  };
+
+  Iterator begin() const { return Iterator(loader_); }
+  std::default_sentinel_t end() const noexcept { return {}; }
+
+ private:
+  friend class Loader;
+  explicit EpochRange(Loader* loader) : loader_(loader) {}
+  Loader* loader_;
+};
+
+inline Loader::EpochRange Loader::epoch(std::uint64_t epoch) {
+  start_epoch(epoch);
+  return EpochRange(this);
+}
+
+}  // namespace shardmill

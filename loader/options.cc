@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <shardmill/formats/error.h>
+#include <shardmill/loader/options.h>
+#include <shardmill/loader/system/cpus.h>
+
+#include <algorithm>
+#include <random>
+
+#include "loader/internal/control.h"
+#include "loader/internal/warn.h"
+
+namespace shardmill {
+
+namespace {
+
+constexpr int kDefaultPrefetch = 4;
+constexpr std::size_t kMaxBatchSize = 1 << 20;  // rows a slot's control words are laid out for
+// Slots beyond the prefetched ones: the batch being trained on and the one before it.
+constexpr int kMaxPrefetch = static_cast<int>(internal::kMaxSlots) - 2;
+
+[[noreturn]] void refuse(const std::string& option, const std::string& value,
+                         const std::string& rule) {
+  throw Error(ErrorCode::kInvalidArgument, {}, "loader option " + option,
+              "is " + value + ", must be " + rule);
+}
+
+void check_outputs(const std::vector<Output>& outputs) {
+  std::size_t ragged = 0;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const Output& output = outputs[i];
+    const std::string option = "outputs[" + std::to_string(i) + "]";
+    if (output.name.empty()) refuse(option + ".name", "empty", "a name");
+    const auto same = [&](const Output& other) { return other.name == output.name; };
+    if (std::any_of(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(i), same)) {
+      refuse(option + ".name", "\"" + output.name + "\" a second time", "different in each output");
+    }
+    if (output.kind == OutputKind::kComputed && !output.compute) {
+      refuse(option + ".compute", "empty", "a function");
+    }
+    if (output.kind == OutputKind::kImage &&
+        (output.row.shape.size() != 3 || output.row.elements() == 0 ||
+         output.row.shape[0] > 65'535 || output.row.shape[1] > 65'535)) {
+      refuse(option, "an image without a size", "made by image_output with width, height > 0");
+    }
+    if (output.kind != OutputKind::kImage && output.kind != OutputKind::kComputed &&
+        output.field.empty()) {
+      refuse(option + ".field", "empty", "the name of a field");
+    }
+    if (output.kind == OutputKind::kBytes && ++ragged > internal::kMaxRagged) {
+      refuse("outputs", "more than " + std::to_string(internal::kMaxRagged) + " of stored bytes",
+             "fewer");
+    }
+  }
+}
+
+}  // namespace
+
+Output image_output(std::string name, std::uint32_t width, std::uint32_t height,
+                    std::string field) {
+  return {std::move(name),
+          OutputKind::kImage,
+          std::move(field),
+          {DType::kUInt8, {height, width, 3}},
+          {}};
+}
+
+Output class_output(std::string name, std::string field) {
+  return {std::move(name), OutputKind::kClass, std::move(field), {DType::kInt64, {}}, {}};
+}
+
+Output array_output(std::string name, std::string field) {
+  return {std::move(name), OutputKind::kArray, std::move(field), {}, {}};
+}
+
+Output bytes_output(std::string name, std::string field) {
+  return {std::move(name), OutputKind::kBytes, std::move(field), {}, {}};
+}
+
+Output computed_output(std::string name, ArrayType row, RowFunction compute) {
+  return {std::move(name), OutputKind::kComputed, {}, std::move(row), std::move(compute)};
+}
+
+void check_options(const LoaderOptions& options) {
+  const auto number = [](auto value) { return std::to_string(value); };
+  if (options.batch_size < 1 || options.batch_size > kMaxBatchSize) {
+    refuse("batch_size", number(options.batch_size), "1 to " + number(kMaxBatchSize));
+  }
+  if (options.num_workers != kAuto &&
+      (options.num_workers < 0 || options.num_workers > static_cast<int>(internal::kMaxWorkers))) {
+    refuse("num_workers", number(options.num_workers),
+           "0 to " + number(internal::kMaxWorkers) + ", or kAuto");
+  }
+  if (options.prefetch != kAuto && (options.prefetch < 1 || options.prefetch > kMaxPrefetch)) {
+    refuse("prefetch", number(options.prefetch), "1 to " + number(kMaxPrefetch) + ", or kAuto");
+  }
+  if (options.max_worker_restarts < 0) {
+    refuse("max_worker_restarts", number(options.max_worker_restarts), "0 or more");
+  }
+  if (options.sample_timeout_ms < 0) {
+    refuse("sample_timeout_ms", number(options.sample_timeout_ms), "0 (none) or more");
+  }
+  if (options.sample_timeout_ms > 0 && options.num_workers == 0) {
+    refuse("sample_timeout_ms", number(options.sample_timeout_ms),
+           "0 with num_workers = 0, where nobody could enforce it");
+  }
+  if (options.lease_timeout_ms < 0) {
+    refuse("lease_timeout_ms", number(options.lease_timeout_ms), "0 or more");
+  }
+  check_outputs(options.outputs);
+}
+
+LoaderOptions resolve_options(LoaderOptions options) {
+  check_options(options);
+  const int cpus = usable_cpus();
+  if (options.num_workers == kAuto) options.num_workers = cpus;
+  if (options.num_workers > cpus) {
+    internal::warn_once("num_workers is " + std::to_string(options.num_workers) +
+                        ", this process may use " + std::to_string(cpus) + " CPUs");
+  }
+  if (options.num_workers == 0 && options.prefetch != kAuto) {
+    internal::warn_once("prefetch has no effect with num_workers = 0");
+  }
+  if (options.prefetch == kAuto) options.prefetch = kDefaultPrefetch;
+  if (!options.seed) {
+    std::random_device device;
+    options.seed = std::uint64_t{device()} << 32 | device();
+  }
+  return options;
+}
+
+}  // namespace shardmill
