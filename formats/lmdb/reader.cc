@@ -3,8 +3,6 @@
 
 #include <shardmill/formats/error.h>
 
-#include <cstring>
-
 #include "formats/lmdb/internal/record.h"
 #include "formats/lmdb/internal/walk.h"
 
@@ -50,12 +48,8 @@ Node LmdbReader::locate(Environment& environment, std::uint64_t n, Page& page) c
   if (position.node >= page.count) damaged(n, "its page holds fewer entries than the index says");
   const Node node = environment.node(page, position.node);
   if ((node.flags & (kNodeTree | kNodeDuplicates)) != 0) damaged(n, "its entry holds no value");
-  if (index_.layout() == Layout::kShardmill) {
-    char expected[kKeyDigits];
-    format_key(n, expected);
-    if (node.key != std::string_view(expected, kKeyDigits)) {
-      damaged(n, "its entry has the key of another");
-    }
+  if (index_.layout() == Layout::kShardmill && !is_key_of(n, node.key)) {
+    damaged(n, "its entry has the key of another");
   }
   return node;
 }

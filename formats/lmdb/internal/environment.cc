@@ -14,13 +14,9 @@ using shardmill::internal::InputFile;
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "pages are read as they lie in the file");
-
 constexpr std::uint32_t kMagic = 0xBEEFC0DE;
 constexpr std::uint32_t kMagicSwapped = 0xDEC0EFBE;
 constexpr std::uint32_t kVersion = 1;
-constexpr std::size_t kPageHeader = 16;
-constexpr std::size_t kNodeHeader = 8;
 constexpr std::size_t kMetaBytes = 152;  // header and meta data of a meta page
 constexpr std::uint64_t kMinPage = 512;
 constexpr std::uint64_t kMaxPage = 32768;
@@ -33,14 +29,6 @@ constexpr std::size_t kVersionAt = 20;
 constexpr std::size_t kMapSizeAt = 32;
 constexpr std::size_t kPageSizeAt = 40;
 constexpr std::size_t kMainTreeAt = 88;
-constexpr std::size_t kTransactionAt = 144;
-
-template <typename T>
-T load(const std::byte* bytes) noexcept {
-  T value;
-  std::memcpy(&value, bytes, sizeof value);
-  return value;
-}
 
 bool is_page_size(std::uint64_t size) {
   return size >= kMinPage && size <= kMaxPage && std::has_single_bit(size);
@@ -109,6 +97,8 @@ Environment::Environment(const fs::path& file, Access access) : file_(file, acce
                                 std::to_string(second.transaction) + ", do not follow each other");
   }
   meta_ = second.transaction > first.transaction ? second : first;
+  page_shift_ = static_cast<std::uint32_t>(std::countr_zero(meta_.page_size));
+  if (file_.mapped()) map_ = file_.bytes(0, file_.size());
   release();
 }
 
@@ -156,10 +146,10 @@ Meta Environment::read_meta(std::uint64_t number, std::uint64_t offset) {
 
 Page Environment::page(std::uint64_t number, std::uint16_t type) {
   const std::uint64_t size = meta_.page_size;
-  if (number < 2 || number >= file_.size() / size) {
+  if (number < 2 || number >= file_.size() >> page_shift_) {
     damaged_page(number, "page lies outside the file: truncated");
   }
-  const Bytes bytes = file_.bytes(number * size, size);
+  const Bytes bytes = lend(number << page_shift_, size);
   const std::byte* header = bytes.data();
   if (load<std::uint64_t>(header) != number ||
       (load<std::uint16_t>(header + 10) & kPageTypes) != type) {
@@ -173,32 +163,11 @@ Page Environment::page(std::uint64_t number, std::uint16_t type) {
   return {number, bytes, static_cast<std::uint32_t>((lower - kPageHeader) / 2)};
 }
 
-Node Environment::node(const Page& page, std::uint32_t i) const {
-  const std::byte* bytes = page.bytes.data();
-  const std::size_t at = load<std::uint16_t>(bytes + kPageHeader + 2 * i);
-  const std::size_t size = page.bytes.size();
-  if (at < kPageHeader + 2 * page.count || at + kNodeHeader > size) {
-    damaged_page(page.number, "a node lies outside its page");
-  }
-  const std::size_t key_size = load<std::uint16_t>(bytes + at + 6);
-  const std::size_t value_at = at + kNodeHeader + key_size;
-  Node node;
-  node.flags = load<std::uint16_t>(bytes + at + 4);
-  node.size = load<std::uint32_t>(bytes + at);
-  const bool overflow = (node.flags & kNodeOverflow) != 0;
-  if (value_at > size || (overflow ? 8 : node.size) > size - value_at) {
-    damaged_page(page.number, "a node runs past its page");
-  }
-  node.key = as_text(page.bytes.subspan(at + kNodeHeader, key_size));
-  node.offset = static_cast<std::uint32_t>(value_at);
-  return node;
-}
-
 std::uint64_t Environment::child(const Page& page, std::uint32_t i) const {
   const std::byte* bytes = page.bytes.data();
   const std::size_t at = load<std::uint16_t>(bytes + kPageHeader + 2 * i);
   if (at < kPageHeader + 2 * page.count || at + kNodeHeader > page.bytes.size()) {
-    damaged_page(page.number, "a node lies outside its page");
+    node_outside(page);
   }
   // Branch nodes use the bits of size and flags for the 48 bits of a page number.
   return load<std::uint32_t>(bytes + at) |
@@ -210,7 +179,8 @@ Extent Environment::extent(const Page& page, const Node& node) const {
   if ((node.flags & kNodeOverflow) == 0) return {page.number * page_size + node.offset, node.size};
   const auto first = load<std::uint64_t>(page.bytes.data() + node.offset);
   const std::uint64_t length = kPageHeader + std::uint64_t{node.size};
-  if (first < 2 || first >= file_.size() / page_size || length > file_.size() - first * page_size) {
+  if (first < 2 || first >= file_.size() >> page_shift_ ||
+      length > file_.size() - first * page_size) {
     damaged_page(page.number, "a value lies outside the file: truncated");
   }
   return {first * page_size, length};
@@ -220,8 +190,8 @@ Bytes Environment::value(const Page& page, const Node& node, std::uint64_t limit
   const std::uint64_t size = std::min<std::uint64_t>(node.size, limit);
   if ((node.flags & kNodeOverflow) == 0) return page.bytes.subspan(node.offset, size);
   const Extent where = extent(page, node);
-  const Bytes bytes = file_.bytes(where.offset, kPageHeader + size);
-  const std::uint64_t number = where.offset / meta_.page_size;
+  const Bytes bytes = lend(where.offset, kPageHeader + size);
+  const std::uint64_t number = where.offset >> page_shift_;
   const std::uint64_t pages = load<std::uint32_t>(bytes.data() + 12);
   if (load<std::uint64_t>(bytes.data()) != number ||
       (load<std::uint16_t>(bytes.data() + 10) & kPageTypes) != kOverflowPage ||
@@ -231,20 +201,16 @@ Bytes Environment::value(const Page& page, const Node& node, std::uint64_t limit
   return bytes.subspan(kPageHeader);
 }
 
-bool Environment::changed() {
-  if (!mapped()) return false;
-  const auto transaction = [this](std::uint64_t offset) {
-    return load<std::uint64_t>(file_.bytes(offset + kTransactionAt, 8).data());
-  };
-  return std::max(transaction(0), transaction(meta_.page_size)) != meta_.transaction;
-}
-
 void Environment::damaged(const std::string& place, const std::string& cause) const {
   throw Error(ErrorCode::kDataLoss, path(), place, cause, "copy or convert the file again");
 }
 
 void Environment::damaged_page(std::uint64_t number, const char* cause) const {
   damaged(page_place(number), cause);
+}
+
+void Environment::node_outside(const Page& page) const {
+  damaged_page(page.number, "a node lies outside its page");
 }
 
 }  // namespace shardmill::lmdb

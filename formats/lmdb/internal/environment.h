@@ -3,8 +3,10 @@
 
 #include <shardmill/formats/reader.h>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -25,6 +27,19 @@ inline constexpr std::uint16_t kNodeDuplicates = 0x04;
 inline constexpr std::uint16_t kTreeReverseKey = 0x02;
 inline constexpr std::uint16_t kTreeDuplicates = 0x04;
 inline constexpr std::uint16_t kTreeIntegerKey = 0x08;
+
+inline constexpr std::size_t kPageHeader = 16;
+inline constexpr std::size_t kNodeHeader = 8;
+
+static_assert(std::endian::native == std::endian::little, "pages are read as they lie in the file");
+
+/// Reads a number of the file.
+template <typename T>
+T load(const std::byte* bytes) noexcept {
+  T value;
+  std::memcpy(&value, bytes, sizeof value);
+  return value;
+}
 
 inline constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 inline constexpr std::uint64_t kNoPage = ~std::uint64_t{0};
@@ -87,7 +102,20 @@ class Environment {
   /// Returns page `number`, which must be of the type `type` (kBranchPage or kLeafPage).
   Page page(std::uint64_t number, std::uint16_t type);
   /// Returns node `i` of a leaf page. REQUIRES: i < page.count.
-  Node node(const Page& page, std::uint32_t i) const;
+  Node node(const Page& page, std::uint32_t i) const {
+    const std::byte* bytes = page.bytes.data();
+    const std::size_t size = page.bytes.size();
+    const std::size_t at = load<std::uint16_t>(bytes + kPageHeader + 2 * i);
+    if (at < kPageHeader + 2 * page.count || at + kNodeHeader > size) node_outside(page);
+    const std::size_t key_size = load<std::uint16_t>(bytes + at + 6);
+    const std::size_t value_at = at + kNodeHeader + key_size;
+    const auto value_size = load<std::uint32_t>(bytes + at);
+    const auto flags = load<std::uint16_t>(bytes + at + 4);
+    const std::size_t inside = (flags & kNodeOverflow) != 0 ? 8 : value_size;
+    if (value_at + inside > size) node_outside(page);
+    return {as_text({bytes + at + kNodeHeader, key_size}), flags, value_size,
+            static_cast<std::uint32_t>(value_at)};
+  }
   /// Returns the page number in node `i` of a branch page. REQUIRES: i < page.count.
   std::uint64_t child(const Page& page, std::uint32_t i) const;
 
@@ -98,7 +126,12 @@ class Environment {
   Bytes value(const Page& page, const Node& node, std::uint64_t limit = kNoLimit);
 
   /// True if a writer has committed since the environment was opened (only seen through a map).
-  bool changed();
+  bool changed() const noexcept {
+    if (map_.empty()) return false;
+    const auto first = load<std::uint64_t>(map_.data() + kTransactionAt);
+    const auto second = load<std::uint64_t>(map_.data() + meta_.page_size + kTransactionAt);
+    return (first > second ? first : second) != meta_.transaction;
+  }
 
   void release() noexcept { file_.release(); }
   void will_need(const Extent& extent) noexcept { file_.will_need(extent.offset, extent.length); }
@@ -107,11 +140,20 @@ class Environment {
   [[noreturn]] void damaged(const std::string& place, const std::string& cause) const;
 
  private:
+  static constexpr std::size_t kTransactionAt = 144;  // in a meta page
+
   Meta read_meta(std::uint64_t number, std::uint64_t offset);
   [[noreturn]] void not_understood(Bytes start);
+  Bytes lend(std::uint64_t offset, std::uint64_t length) {
+    const bool mapped = length <= map_.size() && offset <= map_.size() - length;
+    return mapped ? Bytes{map_.data() + offset, length} : file_.bytes(offset, length);
+  }
   [[noreturn]] void damaged_page(std::uint64_t number, const char* cause) const;
+  [[noreturn]] void node_outside(const Page& page) const;
 
   shardmill::internal::InputFile file_;
+  Bytes map_;  // all of the file, if it is mapped
+  std::uint32_t page_shift_ = 0;
   Meta meta_;
 };
 

@@ -181,16 +181,40 @@ Index::Index(std::span<const std::byte> bytes, const Environment& environment) {
   if (leaves_.empty() || leaves_.back().end != header.entries) {
     refuse("not an index of an LMDB environment");
   }
+  leaves_per_entry_ = static_cast<double>(header.leaves) / static_cast<double>(header.entries);
 }
 
 bool Index::find(std::uint64_t n, Position& position) const noexcept {
-  const auto above =
-      std::upper_bound(leaves_.begin(), leaves_.end(), n,
-                       [](std::uint64_t number, const Leaf& leaf) { return number < leaf.end; });
-  if (above == leaves_.end()) return false;
-  const std::uint64_t begin = above == leaves_.begin() ? 0 : std::prev(above)->end;
+  // Most leaves hold about the same number of entries: starts at the leaf where they would all
+  // hold the same, doubles its steps until the right one is between two of them, then halves.
+  const auto ends_above = [&](std::size_t leaf) { return n < leaves_[leaf].end; };
+  const std::size_t last = leaves_.size() - 1;
+  std::size_t low = 0;
+  std::size_t high =
+      std::min(last, static_cast<std::size_t>(static_cast<double>(n) * leaves_per_entry_));
+  for (std::size_t step = 1; !ends_above(high); step *= 2) {
+    if (high == last) return false;
+    low = high + 1;
+    high = std::min(last, high + step);
+  }
+  for (std::size_t step = 1; low < high && high >= low + step; step *= 2) {
+    if (!ends_above(high - step)) {
+      low = high - step + 1;
+      break;
+    }
+    high -= step;
+  }
+  while (low < high) {
+    const std::size_t middle = low + (high - low) / 2;
+    if (ends_above(middle)) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  const std::uint64_t begin = high == 0 ? 0 : leaves_[high - 1].end;
   if (n < begin || n - begin > 0xFFFF) return false;
-  position = {above->page, static_cast<std::uint32_t>(n - begin)};
+  position = {leaves_[high].page, static_cast<std::uint32_t>(n - begin)};
   return true;
 }
 

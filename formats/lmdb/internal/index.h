@@ -49,6 +49,7 @@ class Index {
   Layout layout_ = Layout::kShardmill;
   std::uint64_t samples_ = 0;
   std::span<const Leaf> leaves_;
+  double leaves_per_entry_ = 0;
 };
 
 }  // namespace shardmill::lmdb

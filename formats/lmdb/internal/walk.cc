@@ -121,6 +121,18 @@ void format_key(std::uint64_t number, char* out) noexcept {
   }
 }
 
+bool is_key_of(std::uint64_t number, std::string_view key) noexcept {
+  if (key.size() != kKeyDigits) return false;
+  std::uint64_t value = 0;
+  bool digits = true;
+  for (const char c : key) {
+    const auto digit = static_cast<unsigned char>(c - '0');
+    digits &= digit < 10;
+    value = value * 10 + digit;
+  }
+  return digits && value == number;
+}
+
 WalkSummary walk(Environment& environment, const Tree& tree, const LeafVisitor& visit) {
   return TreeWalk(environment, tree, visit).run();
 }

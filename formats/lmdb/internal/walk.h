@@ -15,6 +15,9 @@ inline constexpr std::size_t kKeyDigits = 12;
 /// Writes `number` as the kKeyDigits characters of a key. REQUIRES: number < 10^12.
 void format_key(std::uint64_t number, char* out) noexcept;
 
+/// True if `key` is `number` in that form.
+bool is_key_of(std::uint64_t number, std::string_view key) noexcept;
+
 /// What a walk found out about the keys on its way.
 struct WalkSummary {
   std::uint64_t entries = 0;
