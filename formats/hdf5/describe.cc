@@ -47,6 +47,9 @@ TypeHandle memory_type_of(hid_t type) {
   if (const auto element = element_of(type)) return storage_type(element->dtype);
   switch (H5Tget_class(type)) {
     case H5T_ENUM:
+      return TypeHandle(H5Tget_native_type(type, H5T_DIR_ASCEND));
+    case H5T_INTEGER:
+    case H5T_FLOAT:
     case H5T_BITFIELD: {
       TypeHandle copy(H5Tcopy(type));
       H5Tset_order(copy.get(), H5T_ORDER_LE);
@@ -76,6 +79,10 @@ class Hasher {
 
   // Returns the sum, or why there is none.
   bool hash(std::string& sum, std::string& reason) {
+    if (dataset_.elsewhere()) {
+      reason = "its values lie in other files and are not hashed";
+      return false;
+    }
     values_.memory_type = memory_type_of(dataset_.type.get());
     if (!values_.memory_type) {
       reason = "values of type " + type_name(dataset_.type.get()) + " are not hashed";
@@ -93,7 +100,10 @@ class Hasher {
       reason = "its " + std::to_string(total) + " bytes of values are hardly stored and not hashed";
       return false;
     }
-    if (total > 0) read_all();
+    if (total > 0) {
+      check_filters(dataset_, path_);
+      read_all();
+    }
     sum = sha_.hex();
     return true;
   }

@@ -96,7 +96,7 @@ Bytes Hdf5Reader::rows(const ExtentRecord& extent, std::unique_ptr<LibraryRows>&
     case Storage::kChunked:
       return chunk_rows(extent, first, count);
     case Storage::kLibrary:
-      return library(slot, extent).read(first, count, scratch_);
+      return library(slot, extent, false).read(first, count, scratch_);
     case Storage::kNone:
       break;
   }
@@ -167,7 +167,7 @@ FieldView Hdf5Reader::field(Column& column, std::uint64_t n) {
     case ColumnKind::kArray:
       return {column.name, rows(data, column.data, n, 1), &column.type};
     case ColumnKind::kSequence:
-      return {column.name, library(column.data, data).read_sequence(n, scratch_), nullptr};
+      return {column.name, library(column.data, data, true).read_sequence(n, scratch_), nullptr};
   }
   return {};
 }
@@ -189,10 +189,16 @@ void Hdf5Reader::ask(const ExtentRecord& extent, std::uint64_t first,
   }
 }
 
-LibraryRows& Hdf5Reader::library(std::unique_ptr<LibraryRows>& slot, const ExtentRecord& extent) {
+LibraryRows& Hdf5Reader::library(std::unique_ptr<LibraryRows>& slot, const ExtentRecord& extent,
+                                 bool sequence) {
   if (slot == nullptr) {
-    slot = std::make_unique<LibraryRows>(
+    auto rows = std::make_unique<LibraryRows>(
         file_.path(), std::string(index_.text(extent.path_at, extent.path_size)));
+    if (rows->is_sequence() != sequence || (!sequence && rows->row_bytes() != extent.row_bytes)) {
+      throw Error(ErrorCode::kDataLoss, file_.path(), "index",
+                  "the file has other datasets than its index says", "build the index again");
+    }
+    slot = std::move(rows);
   }
   return *slot;
 }

@@ -55,7 +55,8 @@ class Hdf5Reader final : public Reader {
   bool present(Column& column, std::uint64_t n);
   FieldView field(Column& column, std::uint64_t n);
   void ask(const ExtentRecord& extent, std::uint64_t first, std::uint64_t count) noexcept;
-  LibraryRows& library(std::unique_ptr<LibraryRows>& slot, const ExtentRecord& extent);
+  LibraryRows& library(std::unique_ptr<LibraryRows>& slot, const ExtentRecord& extent,
+                       bool sequence);
   [[noreturn]] void damaged(const Column& column, std::uint64_t n, const std::string& cause) const;
   std::string place(const Column* column, std::uint64_t n) const;
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "formats/hdf5/internal/index_builder.h"
+#include "formats/hdf5/internal/structure.h"
 
 namespace shardmill::hdf5 {
 
@@ -37,7 +38,11 @@ void add_attribute(hid_t object, const char* name, std::span<const std::uint64_t
 
 void write_structure(const std::filesystem::path& file, OutputStatus& status) {
   const IndexBuilder index = build_index(file.string());
-  const std::array<std::uint64_t, 2> values = {index.file_size, index.structure_hash()};
+  std::array<std::uint64_t, 2> values{};
+  {
+    internal::InputFile bytes(file, Access::kRead);
+    values = {index.file_size, structure_hash(index, bytes)};
+  }
   const PropertyHandle access = output_access(status, 2048);
   FileHandle open(H5Fopen(file.c_str(), H5F_ACC_RDWR, access.get()));
   require(static_cast<bool>(open), kStructureAttribute);

@@ -154,4 +154,17 @@ OpenDataset open_dataset(hid_t file, const std::string& path, const std::string&
   return out;
 }
 
+void check_filters(const OpenDataset& dataset, const std::string& path) {
+  if (dataset.filters.empty()) return;
+  const PropertyHandle list(H5Dget_create_plist(dataset.dataset.get()));
+  if (list && H5Pall_filters_avail(list.get()) > 0) return;
+  std::string names;
+  for (const std::string& filter : dataset.filters) {
+    names += (names.empty() ? "" : ", ") + escape(filter);
+  }
+  throw Error(ErrorCode::kUnsupported, path, dataset.place(),
+              "a filter it needs is not available (" + names + ")",
+              "copy the file with h5repack -f NONE where the filter is installed");
+}
+
 }  // namespace shardmill::hdf5

@@ -35,12 +35,18 @@ struct OpenDataset {
   H5D_layout_t layout = H5D_CONTIGUOUS;
   std::vector<std::uint64_t> chunk;  ///< Chunk extents if layout is H5D_CHUNKED.
   std::vector<std::string> filters;  ///< Names, in the order of writing.
-  bool external = false;             ///< Its bytes lie in other files.
+  bool external = false;             ///< Has external storage.
 
+  /// True if values lie in other files; where those are missing the library gives zeros or fill
+  /// values without a word.
+  bool elsewhere() const noexcept { return external || layout == H5D_VIRTUAL; }
   std::string place() const { return "dataset \"" + escape(name) + "\""; }
 };
 
 /// Opens a dataset. Throws kDataLoss with `path` where the library cannot make sense of it.
 OpenDataset open_dataset(hid_t file, const std::string& path, const std::string& name);
+
+/// Throws kUnsupported naming the filters if the library lacks one that the dataset needs.
+void check_filters(const OpenDataset& dataset, const std::string& path);
 
 }  // namespace shardmill::hdf5

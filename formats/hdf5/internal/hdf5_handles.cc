@@ -12,6 +12,7 @@ namespace shardmill::hdf5 {
 namespace {
 
 std::recursive_mutex library_mutex;
+thread_local bool library_failed = false;
 
 bool library_is_thread_safe() {
   static const bool safe = [] {
@@ -28,12 +29,15 @@ herr_t keep_first(unsigned, const H5E_error2_t* error, void* out) {
   return 0;
 }
 
-hid_t open_read_only(const std::string& path, bool lock) {
+// Returns the library's words in `reason` where it fails; closing the properties clears them.
+FileHandle open_read_only(const std::string& path, bool lock, std::string& reason) {
   const PropertyHandle access(H5Pcreate(H5P_FILE_ACCESS));
 #if H5_VERSION_GE(1, 10, 7)
   H5Pset_file_locking(access.get(), lock, true);
 #endif
-  return H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get());
+  FileHandle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()));
+  if (!file) reason = last_error();
+  return file;
 }
 
 }  // namespace
@@ -44,9 +48,14 @@ Session::Session() {
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
 }
 
-Session::~Session() { H5Eset_auto2(H5E_DEFAULT, print_, print_data_); }
+// A damaged file that the library gave up on may stay half open in it; it then complains on stderr
+// when the process ends, unless printing is off.
+Session::~Session() {
+  if (!library_failed) H5Eset_auto2(H5E_DEFAULT, print_, print_data_);
+}
 
 std::string last_error() {
+  library_failed = true;
   std::string text;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &text);
   if (text.empty()) return "the HDF5 library gives no reason";
@@ -63,16 +72,22 @@ void fail_reading(const std::string& path, const std::string& place, const std::
 }
 
 FileHandle open_for_reading(const std::string& path) {
+  bool grew = false;
   {
     internal::InputFile file(path, Access::kRead);
-    check_superblock(file);
+    grew = check_superblock(file).end_of_file < file.size();
   }
-  FileHandle file(open_read_only(path, false));
+  std::string reason;
+  FileHandle file = open_read_only(path, false, reason);
   // A file that this process has open already can only be opened with the same locking flag.
-  if (!file && last_error().find("locking flag") != std::string::npos) {
-    file = FileHandle(open_read_only(path, true));
+  if (!file && reason.find("locking flag") != std::string::npos) {
+    file = open_read_only(path, true, reason);
   }
-  return checked(std::move(file), path, {}, "cannot open as HDF5");
+  if (file) return file;
+  // The superblock is written again when a file is closed: until then it knows a shorter end.
+  throw Error(ErrorCode::kDataLoss, path, {},
+              (grew ? "not closed by its writer, or damaged: " : "cannot open as HDF5: ") + reason,
+              grew ? "write it again" : "copy or convert the file again");
 }
 
 }  // namespace shardmill::hdf5

@@ -45,8 +45,8 @@ using AttributeHandle = Handle<H5Aclose>;
 using ObjectHandle = Handle<H5Oclose>;
 
 /// Brackets every use of the HDF5 library in one thread: serialises callers if the library was
-/// built without thread safety, and keeps it from printing its error stack to stderr. Handles
-/// must be closed while a session exists. Sessions nest.
+/// built without thread safety, and keeps it from printing its error stack to stderr (after a
+/// failure also from then on). Handles must be closed while a session exists. Sessions nest.
 class Session {
  public:
   Session();

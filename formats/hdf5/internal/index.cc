@@ -2,7 +2,6 @@
 #include "formats/hdf5/internal/index.h"
 
 #include <shardmill/formats/error.h>
-#include <xxhash.h>
 
 #include <array>
 #include <cstring>
@@ -58,9 +57,11 @@ class Checker {
                record.offsets.rows == samples + 1 && record.data.storage != Storage::kNone &&
                record.offsets.storage != Storage::kNone;
       case ColumnKind::kClass:
-        return record.data.row_bytes == 8 && record.data.rows == samples;
+        return record.data.row_bytes == 8 && record.data.rows == samples &&
+               record.data.storage != Storage::kNone;
       case ColumnKind::kArray:
-        return record.data.rows == samples && record.data.row_bytes == type(record).bytes();
+        return record.data.rows == samples && record.data.row_bytes == type(record).bytes() &&
+               record.data.storage != Storage::kNone;
       case ColumnKind::kSequence:
         return record.data.rows == samples && record.data.storage == Storage::kLibrary;
     }
@@ -137,33 +138,6 @@ std::vector<std::byte> IndexBuilder::flat() const {
   return out;
 }
 
-std::uint64_t IndexBuilder::structure_hash() const {
-  std::string bytes;
-  const auto add = [&bytes](std::uint64_t value) {
-    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
-  };
-  for (const ColumnRecord& column : columns) {
-    bytes.append(text, column.name_at, column.name_size);
-    bytes += '\0';
-    add(static_cast<std::uint64_t>(column.kind));
-    add(column.dtype);
-    add(column.rank);
-    for (std::uint64_t d = 0; d < column.rank; ++d) add(words[column.shape_at + d]);
-    for (const ExtentRecord* extent : {&column.data, &column.offsets, &column.present}) {
-      add(static_cast<std::uint64_t>(extent->storage));
-      if (extent->storage == Storage::kNone) continue;
-      add(extent->rows);
-      if (extent->storage == Storage::kContiguous) add(extent->at);
-      if (extent->storage != Storage::kChunked) continue;
-      add(extent->chunk_rows);
-      for (std::uint64_t row = 0, i = extent->at; row < extent->rows; row += extent->chunk_rows) {
-        add(words[i++]);
-      }
-    }
-  }
-  return XXH3_64bits(bytes.data(), bytes.size());
-}
-
 IndexView::IndexView(std::span<const std::byte> flat, const std::string& path,
                      std::uint64_t file_size) {
   const auto damaged = [&path](const std::string& cause) {
@@ -194,8 +168,7 @@ IndexView::IndexView(std::span<const std::byte> flat, const std::string& path,
 
   const Checker checker(words_, text_.size(), file_size);
   bool good = layout_ <= Layout::kArrays && warnings_count_ <= words_.size() / 2 &&
-              inside(warnings_at_, warnings_count_ * 2, words_.size()) &&
-              (layout_ == Layout::kArrays || !columns_.empty());
+              inside(warnings_at_, warnings_count_ * 2, words_.size()) && !columns_.empty();
   for (const ColumnRecord& column : columns_) good = good && checker.column(column, samples_);
   for (std::uint64_t i = 0; good && i < warnings_count_; ++i) {
     good = inside(words_[warnings_at_ + 2 * i], words_[warnings_at_ + 2 * i + 1], text_.size());

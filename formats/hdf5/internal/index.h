@@ -68,9 +68,6 @@ struct IndexBuilder {
   std::uint64_t add_text(std::string_view value);
   /// Returns everything as flat bytes without pointers.
   std::vector<std::byte> flat() const;
-  /// Returns XXH3-64 over what this index says about where the samples lie: see
-  /// docs/formats/hdf5.md, `shardmill_structure`.
-  std::uint64_t structure_hash() const;
 };
 
 /// A flat index, checked: all positions in it lie inside it, all extents inside the file.

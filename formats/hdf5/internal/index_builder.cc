@@ -8,6 +8,7 @@
 
 #include "formats/hdf5/internal/catalog.h"
 #include "formats/hdf5/internal/chunk_table.h"
+#include "formats/hdf5/internal/structure.h"
 #include "formats/hdf5/internal/superblock.h"
 
 namespace shardmill::hdf5 {
@@ -98,9 +99,9 @@ class Builder {
         H5Aread(attribute.get(), H5T_NATIVE_UINT64, stored.data()) < 0) {
       damaged("attribute \"shardmill_structure\"", "it does not hold two numbers");
     }
-    if (stored[0] != bytes_.size() || stored[1] == index_.structure_hash()) return;
+    if (stored[0] != bytes_.size() || stored[1] == structure_hash(index_, bytes_)) return;
     damaged("attribute \"shardmill_structure\"",
-            "the datasets do not lie where their writer put them: damaged metadata");
+            "the samples do not lie where their writer put them: damaged metadata or offsets");
   }
 
   void add_field(const std::string& name) {
@@ -261,27 +262,18 @@ class Builder {
   }
 
   ExtentRecord library_extent(const OpenDataset& dataset, std::uint64_t row_bytes) {
+    if (dataset.elsewhere()) {
+      unsupported(dataset.place(), "its values lie in other files (external or virtual storage)",
+                  "copy them into one file");
+    }
     ExtentRecord record;
     record.storage = Storage::kLibrary;
     record.rows = dataset.dims[0];
     record.row_bytes = row_bytes;
     record.path_at = index_.add_text(dataset.name);
     record.path_size = dataset.name.size();
-    check_filters(dataset);
+    check_filters(dataset, path_);  // now, and not at the first read in a worker
     return record;
-  }
-
-  // A filter that is missing must be said now, by name, and not by the first read in a worker.
-  void check_filters(const OpenDataset& dataset) const {
-    if (dataset.filters.empty()) return;
-    const PropertyHandle list(H5Dget_create_plist(dataset.dataset.get()));
-    if (list && H5Pall_filters_avail(list.get()) > 0) return;
-    std::string names;
-    for (const std::string& filter : dataset.filters) {
-      names += (names.empty() ? "" : ", ") + escape(filter);
-    }
-    unsupported(dataset.place(), "a filter it needs is not available (" + names + ")",
-                "copy the file with h5repack -f NONE where the filter is installed");
   }
 
   ExtentRecord extent(const OpenDataset& dataset) {
@@ -295,7 +287,7 @@ class Builder {
     }
     record.path_at = index_.add_text(dataset.name);
     record.path_size = dataset.name.size();
-    const bool plain = dataset.element->exact && dataset.filters.empty() && !dataset.external;
+    const bool plain = dataset.element->exact && dataset.filters.empty() && !dataset.elsewhere();
     if (total == 0) {
       record.storage = Storage::kContiguous;  // nothing to find
       return record;

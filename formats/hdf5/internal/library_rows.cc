@@ -42,6 +42,10 @@ LibraryRows::LibraryRows(const std::string& path, const std::string& name) : pat
     dataset_.dataset = checked(DatasetHandle(H5Dopen2(file_.get(), name.c_str(), access.get())),
                                path, dataset_.place(), "cannot open the dataset");
   }
+  if (dataset_.dims.empty() || (!dataset_.element && !is_byte_sequence(dataset_.type.get()))) {
+    throw Error(ErrorCode::kDataLoss, path, dataset_.place(), "it is not what the index says",
+                "build the index again");
+  }
   if (dataset_.element) {
     memory_type_ = storage_type(dataset_.element->dtype);
     row_bytes_ = dtype_size(dataset_.element->dtype);
@@ -70,6 +74,7 @@ Bytes LibraryRows::read(std::uint64_t first, std::uint64_t count, Scratch& scrat
 
 Bytes LibraryRows::read_sequence(std::uint64_t n, Scratch& scratch) {
   const Session session;
+  SHARDMILL_CHECK(is_sequence());
   hvl_t value{};
   read_into(memory_type_.get(), n, 1, &value);
   std::byte* out = scratch.take(value.len);

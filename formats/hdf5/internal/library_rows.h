@@ -20,9 +20,14 @@ class LibraryRows {
   LibraryRows(const LibraryRows&) = delete;
   LibraryRows& operator=(const LibraryRows&) = delete;
 
+  /// True if rows are of variable length.
+  bool is_sequence() const noexcept { return !dataset_.element; }
+  std::uint64_t row_bytes() const noexcept { return row_bytes_; }
+
   /// Returns rows [first, first + count) as C-order little-endian elements.
+  /// REQUIRES: not is_sequence().
   Bytes read(std::uint64_t first, std::uint64_t count, Scratch& scratch);
-  /// Returns the bytes of variable-length row `n`.
+  /// Returns the bytes of row `n`. REQUIRES: is_sequence().
   Bytes read_sequence(std::uint64_t n, Scratch& scratch);
 
  private:

@@ -64,8 +64,10 @@ Superblock parse(internal::InputFile& file, std::uint64_t position) {
     damaged(file, "absurd length");
   }
   block.base = position;
-  if (!old)
+  // Version 2 has the byte, but nobody heeds it there.
+  if (block.version >= 3) {
     block.open_for_writing = (file.bytes(position + 11, 1)[0] & std::byte{5}) != std::byte{0};
+  }
   return block;
 }
 
