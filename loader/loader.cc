@@ -80,7 +80,7 @@ struct Loader::State {
   void prepare(std::uint32_t slot);
   void publish_ahead();
   std::uint32_t wait_for_slot();
-  std::uint32_t take_slot_inline();
+  std::uint32_t produce_inline();
   void wait_for_batch(std::uint32_t slot);
   void drain();
   void advance_publishing();
@@ -247,23 +247,31 @@ bool Loader::State::next(Batch& batch) {
     in_flight.pop_front();
     shared.control->oldest.fetch_add(1);
   } else {
-    slot = wait_for_slot();
-    prepare(slot);
-    make_plan();
-    advance_publishing();
-    const SlotControl control = shared.control.slot(slot);
-    control.header->rows = static_cast<std::uint32_t>(plan.size());
-    for (auto& used : control.header->arena_used) used.store(0, std::memory_order_relaxed);
-    for (std::size_t row = 0; row < plan.size(); ++row) {
-      control.plan[row] = plan[row];
-      producer->produce(control, shared.ring->memory(slot), row, shared.stats().rows[0]);
-    }
-    producer->pack(control, shared.ring->memory(slot));
+    slot = produce_inline();
   }
   ++index;
   deliver(slot, batch);
   if (nursery) publish_ahead();
   return true;
+}
+
+// Makes the next batch in this process.
+std::uint32_t Loader::State::produce_inline() {
+  const std::uint32_t slot = wait_for_slot();
+  prepare(slot);
+  make_plan();
+  advance_publishing();
+  const SlotControl control = shared.control.slot(slot);
+  control.header->rows = static_cast<std::uint32_t>(plan.size());
+  for (auto& used : control.header->arena_used) used.store(0, std::memory_order_relaxed);
+  const std::uint64_t begin = now_ns();  // the consumer waits for all of it
+  for (std::size_t row = 0; row < plan.size(); ++row) {
+    control.plan[row] = plan[row];
+    producer->produce(control, shared.ring->memory(slot), row, shared.stats().rows[0]);
+  }
+  producer->pack(control, shared.ring->memory(slot));
+  shared.stats().wait_ns.fetch_add(now_ns() - begin, std::memory_order_relaxed);
+  return slot;
 }
 
 void Loader::State::wait_for_batch(std::uint32_t slot) {
