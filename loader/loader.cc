@@ -74,6 +74,7 @@ struct Loader::State {
   void start_epoch(std::uint64_t epoch);
 
  private:
+  void check_usable() const;
   void open_slots();
   void try_pinning();
   void make_plan();
@@ -81,6 +82,8 @@ struct Loader::State {
   void publish_ahead();
   std::uint32_t wait_for_slot();
   std::uint32_t produce_inline();
+  template <class Wait>
+  void guarded(const Wait& wait);
   void wait_for_batch(std::uint32_t slot);
   void drain();
   void advance_publishing();
@@ -228,10 +231,7 @@ void Loader::State::try_pinning() {
 }
 
 bool Loader::State::next(Batch& batch) {
-  if (failed) {
-    throw Error(ErrorCode::kInternal, shared.spec, {}, "the loader has failed before",
-                "construct a new one");
-  }
+  check_usable();
   batch = Batch();
   if (!pinning_tried) try_pinning();
   if (index >= batches()) return false;
@@ -274,9 +274,21 @@ std::uint32_t Loader::State::produce_inline() {
   return slot;
 }
 
+// Waits for the workers. What is thrown meanwhile ends the run: the workers are stopped at once.
+template <class Wait>
+void Loader::State::guarded(const Wait& wait) {
+  try {
+    wait();
+  } catch (...) {
+    failed = true;
+    nursery.reset();
+    throw;
+  }
+}
+
 void Loader::State::wait_for_batch(std::uint32_t slot) {
   const std::uint64_t begin = now_ns();
-  try {
+  guarded([&] {
     nursery->check_reports();
     while (true) {
       const std::uint32_t seen = shared.control->ready.load();
@@ -284,11 +296,7 @@ void Loader::State::wait_for_batch(std::uint32_t slot) {
       nursery->check_alive();
       futex_wait(shared.control->ready, seen, kWaitMs);
     }
-  } catch (...) {
-    failed = true;
-    nursery.reset();
-    throw;
-  }
+  });
   shared.stats().wait_ns.fetch_add(now_ns() - begin, std::memory_order_relaxed);
 }
 
@@ -327,16 +335,25 @@ void Loader::State::deliver(std::uint32_t slot, Batch& batch) {
 void Loader::State::drain() {
   shared.control->oldest.store(shared.control->published.load());
   for (const InFlight& batch : in_flight) {
-    while (!abandon(shared.control, batch.slot)) {
-      nursery->check_alive();
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
-    }
+    guarded([&] {
+      while (!abandon(shared.control, batch.slot)) {
+        nursery->check_alive();
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      }
+    });
     shared.ring->take_back(batch.slot);
   }
   in_flight.clear();
 }
 
+void Loader::State::check_usable() const {
+  if (!failed) return;
+  throw Error(ErrorCode::kInternal, shared.spec, {}, "the loader has failed before",
+              "construct a new one");
+}
+
 void Loader::State::start_epoch(std::uint64_t wanted) {
+  check_usable();
   const bool prepared = in_flight.empty()
                             ? publish_epoch == wanted && publish_index == 0
                             : in_flight.front().epoch == wanted && in_flight.front().index == 0;

@@ -42,9 +42,9 @@ using RowFunction =
 struct Output {
   std::string name;  ///< Its name in the batch.
   OutputKind kind = OutputKind::kBytes;
-  std::string field;  ///< The sample's field; empty for an image: its first image field.
-  ArrayType row;      ///< Type of one row. For kArray an empty shape means: as the first sample.
-  RowFunction compute;
+  std::string field = {};  ///< The sample's field; empty for an image: its first image field.
+  ArrayType row = {};  ///< Type of one row. For kArray an empty shape means: as the first sample.
+  RowFunction compute = {};
 };
 
 /// Declares `name` as images resized to cover `width` × `height` pixels and cropped to the centre.
@@ -67,14 +67,14 @@ inline constexpr int kAuto = -1;
 struct LoaderOptions {
   /// What a batch holds. Empty: every field of the first sample: `cls` as class numbers, arrays
   /// as arrays, all else as stored bytes.
-  std::vector<Output> outputs;
+  std::vector<Output> outputs = {};
 
   // What training sees.
-  std::size_t batch_size = 1;             ///< Samples in a batch; at least 1.
-  Shuffle shuffle = Shuffle::kNone;       ///< Order depends on seed and epoch only.
-  std::optional<std::uint64_t> seed;      ///< None: a different one for every loader.
-  bool drop_last = false;                 ///< Drop a last batch smaller than `batch_size`.
-  DecodeMode decode = DecodeMode::kFast;  ///< kExact: full-size decoding, then resize.
+  std::size_t batch_size = 1;              ///< Samples in a batch; at least 1.
+  Shuffle shuffle = Shuffle::kNone;        ///< Order depends on seed and epoch only.
+  std::optional<std::uint64_t> seed = {};  ///< None: a different one for every loader.
+  bool drop_last = false;                  ///< Drop a last batch smaller than `batch_size`.
+  DecodeMode decode = DecodeMode::kFast;   ///< kExact: full-size decoding, then resize.
 
   // How fast it comes; never what comes.
   int num_workers = kAuto;  ///< Worker processes; 0: the work is done inside next().
