@@ -113,8 +113,9 @@ void Environment::not_understood(Bytes start) {
   if (magic_at(start, kMagicAt32Bit, kMagic)) {
     unsupported("LMDB file of a 32-bit program: its page headers differ", dump);
   }
-  if (has_lmdb_magic(file_))
+  if (has_lmdb_magic(file_)) {
     damaged(page_place(0), "the first meta page lacks LMDB's magic number");
+  }
   unsupported("not an LMDB file: no magic number in its first page", {});
   __builtin_unreachable();
 }
