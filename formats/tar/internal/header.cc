@@ -20,7 +20,7 @@ constexpr std::uint64_t kMaxOctalSize = 077777777777;  // eleven digits
 
 // Copies `text` to its place in a block.
 void put(char* block, std::size_t at, std::string_view text) {
-  std::memcpy(block + at, text.data(), text.size());
+  std::copy(text.begin(), text.end(), block + at);
 }
 
 // Writes `value` as `digits` octal digits.
