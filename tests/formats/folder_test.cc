@@ -387,6 +387,9 @@ TEST_CASE("Faults that people met with folders are right", "[formats][folder][ca
   CHECK(scan.keys() == "a/1 a/2 c/1");
   CHECK(scan.info.classes == std::vector<std::string>{"a", "b", "c"});
   CHECK_THAT(scan.warnings(), Catch::Contains("class directory \"b\""));
+  const Contents same_names = contents(folder / "34/f");
+  CHECK(same_names.keys() == "A/x B/x C/x");
+  CHECK(same_names.samples[2].second.at("cls") == "2");
   CHECK(contents(folder / "37/folder").keys() == "c/a");
   CHECK(contents(folder / "44/f").keys() == "c/1 c/2 c/3");
   CHECK(contents(folder / "44/f").samples[1].second.count("jpg") == 1);
