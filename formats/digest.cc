@@ -97,16 +97,32 @@ struct SampleHasher::State {
     for (const std::uint64_t extent : type.shape) update_length(extent);
     update(data, static_cast<std::size_t>(type.bytes()));
   }
-  void update_value(const FieldView& field);
+  void update_field(const FieldView& field);
 };
 
-void SampleHasher::State::update_value(const FieldView& field) {
-  if (field.array != nullptr) return update_array(*field.array, field.bytes.data());
-  const bool npy = field.name == "npy" || field.name.ends_with(".npy");
-  if (npy) {
+namespace {
+
+constexpr std::string_view kNpySuffix = ".npy";
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
+
+// Formats without arrays of their own store the array field `x` as `x.npy`: one field.
+std::string_view array_name(std::string_view name) {
+  if (name.ends_with(kNpySuffix)) name.remove_suffix(kNpySuffix.size());
+  return name;
+}
+
+}  // namespace
+
+void SampleHasher::State::update_field(const FieldView& field) {
+  if (field.array != nullptr) {
+    update_text(array_name(field.name));
+    return update_array(*field.array, field.bytes.data());
+  }
+  if (as_text(field.bytes).starts_with(kNpyMagic)) {
     // An .npy value that cannot be parsed (object arrays, damage) counts as its stored bytes.
     try {
       const NpyView view = parse_npy(field.bytes, {}, {});
+      update_text(array_name(field.name));
       if (view.canonical()) return update_array(view.type, view.data.data());
       elements.resize(view.data.size());
       canonical_elements(view, elements.data());
@@ -114,6 +130,7 @@ void SampleHasher::State::update_value(const FieldView& field) {
     } catch (const Error&) {
     }
   }
+  update_text(field.name);
   update_kind(ValueKind::kBytes);
   if (field.name == "cls") return update_text(shortest_decimal(as_text(field.bytes), decimal));
   update_text(as_text(field.bytes));
@@ -130,12 +147,12 @@ Digest SampleHasher::hash(const SampleView& sample) {
   s.update_text(sample.key);
   s.fields.clear();
   for (const FieldView& field : sample.fields) s.fields.push_back(&field);
-  std::sort(s.fields.begin(), s.fields.end(),
-            [](const FieldView* a, const FieldView* b) { return a->name < b->name; });
-  for (const FieldView* field : s.fields) {
-    s.update_text(field->name);
-    s.update_value(*field);
-  }
+  std::sort(s.fields.begin(), s.fields.end(), [](const FieldView* a, const FieldView* b) {
+    const std::string_view a_name = array_name(a->name);
+    const std::string_view b_name = array_name(b->name);
+    return a_name != b_name ? a_name < b_name : a->name < b->name;
+  });
+  for (const FieldView* field : s.fields) s.update_field(*field);
   return to_digest(XXH3_128bits_digest(s.xxh.get()));
 }
 

@@ -27,7 +27,8 @@ struct Digest {
 
 /// Hashes samples in canonical form: the key; then per field, sorted by name: the name, and the
 /// value. The value of `cls` is its shortest decimal; of an array, whether .npy bytes or numeric
-/// HDF5, its dtype, shape and C-order little-endian elements; of all else the stored bytes. The
+/// HDF5, its dtype, shape and C-order little-endian elements (the name is then hashed, and sorted,
+/// without `.npy` at its end, which formats without arrays add); of all else the stored bytes. The
 /// same sample so has the same hash in every format. One thread; reuses its buffers.
 class SampleHasher {
  public:

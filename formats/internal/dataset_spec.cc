@@ -171,10 +171,12 @@ ResolvedSpec resolve_spec(std::string_view spec) {
   } else if (text.find_first_of("*?[") != std::string::npos) {
     const std::vector<fs::path> found = glob_paths(text);
     out.reason = "pattern that matches " + std::to_string(found.size()) + " shards";
-    if (found.empty()) throw Error(ErrorCode::kNotFound, text, {}, "no file matches this pattern");
+    if (found.empty()) {
+      throw Error(ErrorCode::kNotFound, text, {}, "no file matches this pattern", "check the path");
+    }
     take_shards(out, found);
   } else {
-    throw Error(ErrorCode::kNotFound, text, {}, "no such file or directory");
+    throw Error(ErrorCode::kNotFound, text, {}, "no such file or directory", "check the path");
   }
   return out;
 }
