@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <shardmill/converters/verify.h>
+#include <shardmill/formats/dataset.h>
+#include <shardmill/loader/decode/image.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "converters/internal/task_pool.h"
+
+namespace shardmill::internal {
+
+/// One shard, and what its dataset says about it.
+struct ShardToCheck {
+  std::filesystem::path path;
+  std::optional<ManifestShard> listed;
+  std::filesystem::path sums;  ///< Where its sample hashes would stand; empty: there are none.
+};
+
+/// The shards of a dataset, found without opening them: damage is for ShardCheck to find.
+struct CheckPlan {
+  std::string name;
+  const Format* format = nullptr;
+  std::vector<ShardToCheck> shards;
+  std::string content_digest;  ///< As the manifest has it; may be empty.
+  std::uint64_t samples = 0;   ///< As far as the manifest knows, else 0.
+  std::uint64_t bytes = 0;     ///< 0: unknown.
+};
+/// Takes only shards whose name matches `pattern`, unless that is empty. Throws kNotFound if none
+/// does.
+CheckPlan plan_check(const std::string& spec, const std::string& pattern = {});
+
+/// Reads all of one shard and collects what is wrong with it.
+class ShardCheck {
+ public:
+  ShardCheck(const Format& format, const ShardToCheck& shard, bool decode);
+  void run(TaskContext& context);
+
+  std::uint64_t samples() const noexcept { return samples_; }
+  std::uint64_t bytes() const noexcept { return bytes_; }
+  const Digest& digest() const noexcept { return digest_; }
+  const std::vector<Damage>& damaged() const noexcept { return damaged_; }
+
+ private:
+  void check_file();
+  void check_samples(TaskContext& context);
+  void check_sample(Reader& reader, std::uint64_t n, TaskContext& context);
+  void decode_images(const SampleView& sample);
+  void damage(std::string_view key, std::string_view field, std::string cause);
+
+  const Format& format_;
+  const ShardToCheck& shard_;
+  std::optional<std::vector<std::uint64_t>> sums_;
+  SampleHasher hasher_;
+  std::optional<ImageDecoder> decoder_;
+  std::uint64_t samples_ = 0;
+  std::uint64_t bytes_ = 0;
+  Digest digest_;
+  std::vector<Damage> damaged_;
+};
+
+}  // namespace shardmill::internal

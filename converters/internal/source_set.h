@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <shardmill/formats/dataset.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardmill::internal {
+
+/// The datasets that a conversion reads, one after the other. Immutable; a forked process may
+/// use its copy.
+class SourceSet {
+ public:
+  /// Opens all. Throws what Dataset::open throws, and kInvalidArgument where two of them number
+  /// their classes differently.
+  explicit SourceSet(const std::vector<std::string>& specs);
+
+  std::uint64_t size() const noexcept { return size_; }
+  const std::vector<Dataset>& datasets() const noexcept { return datasets_; }
+  const std::vector<std::string>& classes() const noexcept { return classes_; }
+  std::string name() const;  ///< The first source, for messages.
+
+  /// Returns which dataset holds sample `n`, and its number there. REQUIRES: n < size().
+  std::pair<std::size_t, std::uint64_t> locate(std::uint64_t n) const noexcept;
+  /// Returns the path of the shard that holds sample `n`.
+  std::string shard_path(std::uint64_t n) const;
+
+ private:
+  std::vector<Dataset> datasets_;
+  std::vector<std::string> classes_;
+  std::uint64_t size_ = 0;
+};
+
+/// Reads the samples of a SourceSet. One thread; made in the process that reads.
+class SourceReader {
+ public:
+  explicit SourceReader(const SourceSet& sources);
+  /// Lends sample `n`, valid until the next call.
+  void read(std::uint64_t n, SampleView& out);
+  void will_need(std::uint64_t n) noexcept;
+
+ private:
+  const SourceSet& sources_;
+  std::vector<DatasetReader> readers_;
+};
+
+}  // namespace shardmill::internal

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <shardmill/converters/verify.h>
+#include <shardmill/formats/dataset.h>
+#include <shardmill/formats/error.h>
+
+#include <filesystem>
+
+#include "converters/internal/compare.h"
+#include "converters/internal/shard_check.h"
+#include "converters/internal/task_pool.h"
+#include "converters/internal/wire.h"
+
+namespace shardmill {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using internal::ShardToCheck;
+
+struct Checked {
+  std::uint64_t samples = 0;
+  std::uint64_t bytes = 0;
+  Digest digest;
+  std::vector<Damage> damaged;
+
+  std::string pack() const {
+    internal::WireWriter out;
+    out.number(samples).number(bytes).number(digest.high).number(digest.low);
+    out.number(damaged.size());
+    for (const Damage& d : damaged) out.text(d.shard).text(d.key).text(d.field).text(d.cause);
+    return out.take();
+  }
+  void unpack(std::string_view packed) {
+    internal::WireReader in(packed);
+    samples += in.number();
+    bytes += in.number();
+    const std::uint64_t high = in.number();
+    digest += Digest{high, in.number()};
+    for (std::uint64_t n = in.number(); n > 0; --n) {
+      Damage& d = damaged.emplace_back();
+      d.shard = in.text();
+      d.key = in.text();
+      d.field = in.text();
+      d.cause = in.text();
+    }
+  }
+};
+
+Checked check_all(const std::string& spec, const VerifyOptions& options, std::string_view phase,
+                  const Observer& observer) {
+  const internal::CheckPlan plan = internal::plan_check(spec, options.shards);
+  const internal::PoolOptions pool{plan.shards.size(), options.jobs, phase, plan.samples,
+                                   plan.bytes};
+  const auto results = internal::run_tasks(
+      pool,
+      [&]() -> internal::Task {
+        return [&](std::size_t task, internal::TaskContext& context) {
+          internal::ShardCheck check(*plan.format, plan.shards[task], options.decode);
+          check.run(context);
+          return Checked{check.samples(), check.bytes(), check.digest(), check.damaged()}.pack();
+        };
+      },
+      observer);
+  Checked all;
+  for (const std::string& packed : results) all.unpack(packed);
+  const bool complete = all.damaged.empty() && !plan.content_digest.empty();
+  if (complete && all.digest.hex() != plan.content_digest) {
+    all.damaged.push_back(
+        {plan.name,
+         {},
+         {},
+         "content digest is " + all.digest.hex() + ", the manifest says " + plan.content_digest});
+  }
+  return all;
+}
+
+}  // namespace
+
+VerifyReport verify(const std::string& spec, const VerifyOptions& options,
+                    const Observer& observer) {
+  Checked checked = check_all(spec, options, "verifying", observer);
+  VerifyReport report;
+  report.samples = checked.samples;
+  report.bytes = checked.bytes;
+  report.damaged = std::move(checked.damaged);
+  report.content_digest = checked.digest.hex();
+  return report;
+}
+
+VerifyReport verify_equal(const std::string& spec, const std::string& other,
+                          const VerifyOptions& options, const Observer& observer) {
+  VerifyReport report = verify(spec, options, observer);
+  const Checked second = check_all(other, options, "verifying the other", observer);
+  for (const Damage& damage : second.damaged) {
+    report.other_damage.push_back(
+        Error(ErrorCode::kDataLoss, damage.shard,
+              damage.key.empty() ? std::string() : sample_place(damage.key, damage.field),
+              damage.cause)
+            .what());
+  }
+  report.equal = report.damaged.empty() && second.damaged.empty() &&
+                 report.samples == second.samples && report.content_digest == second.digest.hex();
+  // Damaged datasets are told apart by their damage, not sample by sample.
+  if (!*report.equal && report.damaged.empty() && second.damaged.empty()) {
+    report.differences = internal::first_differences(spec, other, observer);
+  }
+  return report;
+}
+
+}  // namespace shardmill
