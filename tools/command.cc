@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/command.h"
+
+#include <charconv>
+
+namespace shardmill::tools {
+
+std::uint64_t parse_size(const std::string& option, const std::string& text) {
+  std::uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  std::string_view unit(rest, static_cast<std::size_t>(end - rest));
+  unsigned shift = 0;
+  if (!unit.empty()) {
+    constexpr std::string_view kUnits = "BKMGT";
+    const char letter =
+        unit[0] >= 'a' && unit[0] <= 'z' ? static_cast<char>(unit[0] - 32) : unit[0];
+    const std::size_t at = kUnits.find(letter);
+    unit.remove_prefix(1);
+    shift = at == std::string_view::npos ? 64 : static_cast<unsigned>(10 * at);
+    if (shift > 0 && (unit == "iB" || unit == "B")) unit = {};
+  }
+  if (error != std::errc() || shift >= 64 || !unit.empty() ||
+      value > (~std::uint64_t{0} >> shift)) {
+    throw CLI::ValidationError(option, "\"" + text + "\" is not a size such as 64K, 256M or 1G");
+  }
+  return value << shift;
+}
+
+CLI::Option* add_size_option(CLI::App& app, const std::string& name, std::uint64_t& value,
+                             const std::string& help) {
+  return app.add_option_function<std::string>(
+      name, [&value, name](const std::string& text) { value = parse_size(name, text); }, help);
+}
+
+}  // namespace shardmill::tools

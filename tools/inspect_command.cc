@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <shardmill/formats/digest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tools/command.h"
+#include "tools/inspect_output.h"
+
+namespace shardmill::tools {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class InspectCommand : public Command {
+ public:
+  std::string summary() const override {
+    return "Describe a dataset, one of its samples, or a file";
+  }
+  std::string example() const override { return "shardmill inspect out/ --sample 0"; }
+
+  void define(CLI::App& app) override {
+    app.add_option("dataset", spec_, "A dataset, shard, image or .npy file")
+        ->type_name("DATASET|FILE")
+        ->required();
+    CLI::Option* list = app.add_flag("--list", list_, "Print all keys, one a line");
+    app.add_flag("--hash", hash_, "With SHA-256 sums: of fields (--list), members, arrays, pixels");
+    app.add_option("--sample", sample_, "Show one sample")->type_name("N|KEY")->excludes(list);
+    app.add_option("--extract", extract_, "Write its fields (or all samples') as DIR/KEY.FIELD")
+        ->type_name("DIR")
+        ->excludes(list);
+    app.add_flag("--strict", strict_, "Warnings make the exit code 1");
+  }
+
+  int run(Console& console) override {
+    const bool plain = !list_ && sample_.empty() && extract_.empty();
+    if (plain) {
+      if (const auto payload = describe_payload_file(spec_, hash_)) {
+        print_description(Json::parse(*payload), console);
+        return 0;
+      }
+    }
+    std::optional<Dataset> dataset;
+    try {
+      dataset = Dataset::open(spec_);
+    } catch (const Error& error) {
+      // A file of a known format without samples is still worth a description.
+      if (!plain || error.code() != ErrorCode::kUnsupported) throw;
+      return describe_only(error.info().cause, console);
+    }
+    if (plain && dataset->size() == 0) return describe_only("holds no samples", console);
+    if (list_) return list(*dataset, console);
+    if (!plain) return show_samples(*dataset, console);
+    return show_dataset(*dataset, console);
+  }
+
+ private:
+  int finish(bool warnings) const { return strict_ && warnings ? 1 : 0; }
+
+  static void print_description(const Json& json, Console& console) {
+    if (console.json) return console.print_json(json);
+    for (const auto& [name, value] : json.items()) {
+      if (!value.is_array() || value.empty() || !value[0].is_object()) {
+        console.print(name + ": " + (value.is_string() ? value.get<std::string>() : value.dump()));
+        continue;
+      }
+      console.print(name + ":");
+      for (const Json& entry : value) console.print("  " + entry.dump());
+    }
+  }
+
+  int describe_only(const std::string& why, Console& console) const {
+    Json json = Json::parse(describe_shard(spec_, hash_));
+    json["samples"] = 0;
+    json["warnings"] = {why};
+    print_description(json, console);
+    return finish(true);
+  }
+
+  int show_dataset(const Dataset& dataset, Console& console) const {
+    const Inspection inspection = inspect(dataset, console.observer());
+    Json json = to_json(inspection);
+    const bool files = hash_ && dataset.shards().size() == 1 && !dataset.format().suffix().empty();
+    Json description;
+    if (files) description = Json::parse(describe_shard(dataset.shards()[0].path, true));
+    if (console.json) {
+      json.update(description.is_object() ? description : Json::object());
+      console.print_json(json);
+    } else {
+      print_inspection(inspection, spec_, console);
+      if (files) print_description(description, console);
+    }
+    return finish(!inspection.warnings.empty());
+  }
+
+  int list(const Dataset& dataset, Console& console) const {
+    DatasetReader reader(dataset);
+    Json records = Json::array();
+    SampleView sample;
+    for (std::uint64_t n = 0; n < reader.size(); ++n) {
+      reader.read(n, sample);
+      if (!hash_ && console.json) records.push_back(escape(sample.key));
+      if (!hash_ && !console.json) console.print(escape(sample.key));
+      for (const FieldView& field : sample.fields) {
+        if (!hash_) break;
+        const std::string sum = sha256_hex(field.bytes);
+        if (console.json) {
+          records.push_back({{"key", escape(sample.key)},
+                             {"field", escape(field.name)},
+                             {"bytes", field.bytes.size()},
+                             {"sha256", sum}});
+        } else {
+          console.print(fmt::format("{}\t{}\t{}\t{}", escape(sample.key), escape(field.name),
+                                    field.bytes.size(), sum));
+        }
+      }
+    }
+    if (console.json) console.print_json(Json{{hash_ ? "fields" : "keys", records}});
+    return 0;
+  }
+
+  int show_samples(const Dataset& dataset, Console& console) const {
+    DatasetReader reader(dataset);
+    std::uint64_t first = 0;
+    std::uint64_t end = reader.size();
+    if (!sample_.empty()) {
+      first = find_sample(reader, sample_, console.observer());
+      end = first + 1;
+    }
+    Json files = Json::array();
+    SampleView sample;
+    for (std::uint64_t n = first; n < end; ++n) {
+      reader.read(n, sample);
+      if (!sample_.empty() && !console.json) print_sample(sample, n, console);
+      if (extract_.empty()) break;
+      const std::string shard = dataset.shards()[dataset.shard_of(n)].path.string();
+      for (const auto& file : extract_sample(sample, extract_, shard)) {
+        if (!console.json) console.print(escape(file.string()));
+        files.push_back(escape(file.string()));
+      }
+    }
+    if (!console.json) return 0;
+    Json json = sample_.empty() ? Json::object() : to_json(sample, first);
+    if (!extract_.empty()) json["files"] = files;
+    console.print_json(json);
+    return 0;
+  }
+
+  std::string spec_;
+  std::string sample_;
+  std::string extract_;
+  bool list_ = false;
+  bool hash_ = false;
+  bool strict_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_inspect_command() { return std::make_unique<InspectCommand>(); }
+
+}  // namespace shardmill::tools
