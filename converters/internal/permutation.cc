@@ -20,7 +20,8 @@ constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15;
 
 }  // namespace
 
-Permutation::Permutation(std::uint64_t size, std::uint64_t seed) noexcept : size_(size) {
+SourcePermutation::SourcePermutation(std::uint64_t size, std::uint64_t seed) noexcept
+    : size_(size) {
   const unsigned bits = size <= 4 ? 2 : static_cast<unsigned>(std::bit_width(size - 1));
   left_bits_ = bits / 2;
   right_bits_ = bits - left_bits_;
@@ -28,7 +29,7 @@ Permutation::Permutation(std::uint64_t size, std::uint64_t seed) noexcept : size
   for (std::uint64_t& key : keys_) key = mix(state += kGolden);
 }
 
-std::uint64_t Permutation::once(std::uint64_t value) const noexcept {
+std::uint64_t SourcePermutation::once(std::uint64_t value) const noexcept {
   const std::uint64_t left_mask = (std::uint64_t{1} << left_bits_) - 1;
   const std::uint64_t right_mask = (std::uint64_t{1} << right_bits_) - 1;
   std::uint64_t left = value >> right_bits_;
@@ -40,7 +41,7 @@ std::uint64_t Permutation::once(std::uint64_t value) const noexcept {
   return left << right_bits_ | right;
 }
 
-std::uint64_t Permutation::operator()(std::uint64_t position) const noexcept {
+std::uint64_t SourcePermutation::operator()(std::uint64_t position) const noexcept {
   // The values outside form cycles with the ones inside, so the walk ends; it takes fewer than
   // two steps on average, as more than half of the values lie inside.
   do {

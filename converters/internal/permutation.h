@@ -9,9 +9,9 @@ namespace shardmill::internal {
 /// A seeded permutation of 0 … size-1 that needs no table: an unbalanced Feistel network over the
 /// next power of two, walked until the value is below `size`. The order is part of what
 /// `convert --shuffle SEED` promises (docs/converting.md): never change it.
-class Permutation {
+class SourcePermutation {
  public:
-  Permutation(std::uint64_t size, std::uint64_t seed) noexcept;
+  SourcePermutation(std::uint64_t size, std::uint64_t seed) noexcept;
 
   /// Returns which element stands at `position`. REQUIRES: position < size.
   std::uint64_t operator()(std::uint64_t position) const noexcept;

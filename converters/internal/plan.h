@@ -33,7 +33,7 @@ class SampleOrder {
  private:
   std::uint64_t size_;
   std::vector<std::uint64_t> chosen_;  // ascending; empty: all samples
-  std::optional<Permutation> shuffle_;
+  std::optional<SourcePermutation> shuffle_;
 };
 
 /// One shard that will be written: positions first … first + samples - 1 of the order.

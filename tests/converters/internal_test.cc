@@ -21,7 +21,7 @@ using namespace shardmill::test;
 TEST_CASE("A permutation holds every number once", "[permutation]") {
   for (const std::uint64_t size : {1, 2, 3, 4, 5, 7, 8, 9, 100, 1000, 4096, 4097}) {
     for (const std::uint64_t seed : {0ULL, 1ULL, ~0ULL}) {
-      const Permutation permutation(size, seed);
+      const SourcePermutation permutation(size, seed);
       std::vector<bool> seen(size, false);
       for (std::uint64_t i = 0; i < size; ++i) {
         const std::uint64_t value = permutation(i);
@@ -34,17 +34,17 @@ TEST_CASE("A permutation holds every number once", "[permutation]") {
 }
 
 TEST_CASE("The order of a seed is frozen", "[permutation]") {
-  const Permutation permutation(10, 1);
+  const SourcePermutation permutation(10, 1);
   std::vector<std::uint64_t> order;
   for (std::uint64_t i = 0; i < 10; ++i) order.push_back(permutation(i));
   CHECK(order == std::vector<std::uint64_t>{2, 4, 3, 7, 8, 5, 9, 1, 6, 0});
-  CHECK(Permutation(1'281'167, 42)(0) == 554863);
+  CHECK(SourcePermutation(1'281'167, 42)(0) == 554863);
 }
 
 TEST_CASE("A permutation mixes", "[permutation]") {
   // Mean distance between neighbours of a random order of n is n / 3.
   constexpr std::uint64_t kSize = 10'000;
-  const Permutation permutation(kSize, 5);
+  const SourcePermutation permutation(kSize, 5);
   double distance = 0;
   for (std::uint64_t i = 1; i < kSize; ++i) {
     distance +=
