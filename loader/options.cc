@@ -42,7 +42,7 @@ void check_outputs(const std::vector<Output>& outputs) {
          output.row.shape[0] > 65'535 || output.row.shape[1] > 65'535)) {
       refuse(option, "an image without a size", "made by image_output with width, height > 0");
     }
-    if (output.kind != OutputKind::kImage && output.kind != OutputKind::kComputed &&
+    if ((output.kind == OutputKind::kClass || output.kind == OutputKind::kArray) &&
         output.field.empty()) {
       refuse(option + ".field", "empty", "the name of a field");
     }

@@ -42,7 +42,7 @@ using RowFunction =
 struct Output {
   std::string name;  ///< Its name in the batch.
   OutputKind kind = OutputKind::kBytes;
-  std::string field = {};  ///< The sample's field; empty for an image: its first image field.
+  std::string field = {};  ///< The sample's; empty for images and bytes: its first image field.
   ArrayType row = {};  ///< Type of one row. For kArray an empty shape means: as the first sample.
   RowFunction compute = {};
 };
@@ -54,7 +54,7 @@ Output image_output(std::string name, std::uint32_t width, std::uint32_t height,
 Output class_output(std::string name = "label", std::string field = "cls");
 /// Declares `name` as the arrays in `field`; dtype and shape are those of the first sample.
 Output array_output(std::string name, std::string field);
-/// Declares `name` as the stored bytes of `field`.
+/// Declares `name` as the stored bytes of `field`; empty: of the first image field.
 Output bytes_output(std::string name, std::string field);
 /// Declares `name` as rows that `compute` fills.
 Output computed_output(std::string name, ArrayType row, RowFunction compute);
