@@ -129,7 +129,9 @@ void Console::show(const Progress& progress) {
   const auto now = Clock::now();
   if (progress.phase != phase_) {
     phase_ = progress.phase;
-    phase_begin_ = last_shown_ = now;
+    phase_begin_ = now;
+    // Lines keep their pace over phases, however short these are.
+    if (terminal_ || last_shown_ == Clock::time_point()) last_shown_ = now;
     return;  // quick operations show nothing
   }
   if (now - last_shown_ < (terminal_ ? Clock::duration(kBarEvery) : Clock::duration(kLineEvery))) {
@@ -169,6 +171,16 @@ std::string human_count(std::uint64_t count) {
   std::string digits = std::to_string(count);
   for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
   return digits;
+}
+
+std::string shell_word(const std::string& text) {
+  if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                             "_-./+:,@%") == std::string::npos) {
+    return text;
+  }
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
 }
 
 void install_signal_handlers() {

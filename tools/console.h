@@ -59,6 +59,9 @@ class Console {
 std::string human_bytes(std::uint64_t bytes);
 std::string human_count(std::uint64_t count);
 
+/// Returns `text` as one word for the shell, quoted where it needs it.
+std::string shell_word(const std::string& text);
+
 /// Makes SIGINT and SIGTERM ask running operations to stop; a second one ends the program. SIGPIPE
 /// is ignored: writing to a closed pipe is an error like any other.
 void install_signal_handlers();

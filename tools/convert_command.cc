@@ -27,17 +27,6 @@ ImageSize parse_image_size(const std::string& text) {
   return size;
 }
 
-// Quotes a path for the shell where it needs it.
-std::string shell_word(const std::string& text) {
-  if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                             "_-./+:,@%") == std::string::npos) {
-    return text;
-  }
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  return quoted + "'";
-}
-
 class ConvertCommand : public Command {
  public:
   std::string summary() const override {

@@ -14,7 +14,8 @@
 #define SHARDMILL_VERBS(VERB) \
   VERB(convert)               \
   VERB(inspect)               \
-  VERB(verify)
+  VERB(verify)                \
+  VERB(bench)
 
 namespace shardmill::tools {
 
@@ -55,7 +56,7 @@ ExitCode exit_code(const ErrorInfo& info) {
 }
 
 int run(int argc, char** argv, Console& console) {
-  CLI::App app("Dataset shards for training: convert, look into, check");
+  CLI::App app("Dataset shards for training: convert, look into, check, compare");
   app.name("shardmill");
   app.set_version_flag("--version", "shardmill " SHARDMILL_VERSION);
   app.require_subcommand(1);
