@@ -150,7 +150,10 @@ Page Environment::page(std::uint64_t number, std::uint16_t type) {
   if (number < 2 || number >= file_.size() >> page_shift_) {
     damaged_page(number, "page lies outside the file: truncated");
   }
-  const Bytes bytes = lend(number << page_shift_, size);
+  const std::uint64_t in_window = number - window_first_;  // huge if it lies in front of it
+  const Bytes bytes = in_window < window_.size() >> page_shift_
+                          ? window_.subspan(in_window << page_shift_, size)
+                          : lend(number << page_shift_, size);
   const std::byte* header = bytes.data();
   if (load<std::uint64_t>(header) != number ||
       (load<std::uint16_t>(header + 10) & kPageTypes) != type) {

@@ -101,6 +101,12 @@ class Environment {
 
   /// Returns page `number`, which must be of the type `type` (kBranchPage or kLeafPage).
   Page page(std::uint64_t number, std::uint16_t type);
+  /// Makes page() take the pages from number `first` on from `bytes`, which the caller read; until
+  /// the next call. An empty window ends it.
+  void set_window(std::uint64_t first, Bytes bytes) noexcept {
+    window_first_ = first;
+    window_ = bytes;
+  }
   /// Returns node `i` of a leaf page. REQUIRES: i < page.count.
   Node node(const Page& page, std::uint32_t i) const {
     const std::byte* bytes = page.bytes.data();
@@ -154,6 +160,8 @@ class Environment {
   shardmill::internal::InputFile file_;
   Bytes map_;  // all of the file, if it is mapped
   std::uint32_t page_shift_ = 0;
+  Bytes window_;
+  std::uint64_t window_first_ = 0;
   Meta meta_;
 };
 

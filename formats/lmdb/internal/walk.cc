@@ -9,6 +9,7 @@ namespace shardmill::lmdb {
 namespace {
 
 constexpr std::uint16_t kMaxDepth = 32;
+constexpr std::uint64_t kWindowBytes = 256 << 10;  // fits the processor's cache
 
 class TreeWalk {
  public:
@@ -16,9 +17,14 @@ class TreeWalk {
       : environment_(environment),
         tree_(tree),
         ordered_((tree.flags & (kTreeReverseKey | kTreeIntegerKey)) == 0),
-        visit_(visit) {
+        visit_(visit),
+        blocks_(environment.path(), Access::kRead) {
     format_key(0, expected_);
   }
+
+  ~TreeWalk() { environment_.set_window(0, {}); }
+  TreeWalk(const TreeWalk&) = delete;
+  TreeWalk& operator=(const TreeWalk&) = delete;
 
   WalkSummary run() {
     if (tree_.depth > kMaxDepth) environment_.damaged(kTree, "absurd depth of the tree");
@@ -48,21 +54,40 @@ class TreeWalk {
     std::vector<std::uint64_t> children(branch.count);
     for (std::uint32_t i = 0; i < branch.count; ++i) children[i] = environment_.child(branch, i);
     environment_.release();
-    if (level + 1 == tree_.depth) announce(children);
+    if (level + 1 == tree_.depth) return leaves(children);
     for (const std::uint64_t child : children) {
       descend(child, static_cast<std::uint16_t>(level + 1));
     }
   }
 
-  // Starts the disk on all leaves of a branch, neighbours together: they are read next.
-  void announce(const std::vector<std::uint64_t>& pages) {
+  // Visits the leaves of one branch. Neighbours are read in blocks: for pages that are looked at
+  // once this takes half the time of mapping them.
+  void leaves(const std::vector<std::uint64_t>& pages) {
     const std::uint64_t size = environment_.meta().page_size;
+    const std::uint64_t in_file = environment_.file_size() / size;
+    for_each_run(pages, in_file, [&](std::size_t begin, std::size_t end) {
+      if (pages[begin] >= in_file) return;
+      environment_.will_need({pages[begin] * size, (end - begin) * size});
+    });
+    for_each_run(pages, kWindowBytes / size, [&](std::size_t begin, std::size_t end) {
+      if (end - begin > 1 && pages[end - 1] < in_file) {
+        blocks_.release();
+        environment_.set_window(pages[begin],
+                                blocks_.bytes(pages[begin] * size, (end - begin) * size));
+      }
+      for (std::size_t i = begin; i < end; ++i) descend(pages[i], tree_.depth);
+      environment_.set_window(0, {});
+    });
+  }
+
+  // Calls action(begin, end) for the longest runs of pages that follow each other in the file.
+  template <typename Action>
+  static void for_each_run(const std::vector<std::uint64_t>& pages, std::uint64_t longest,
+                           Action&& action) {
     for (std::size_t begin = 0; begin < pages.size();) {
       std::size_t end = begin + 1;
-      while (end < pages.size() && pages[end] == pages[end - 1] + 1) ++end;
-      if (pages[begin] < environment_.file_size() / size) {
-        environment_.will_need({pages[begin] * size, (end - begin) * size});
-      }
+      while (end < pages.size() && pages[end] == pages[end - 1] + 1 && end - begin < longest) ++end;
+      action(begin, end);
       begin = end;
     }
   }
@@ -107,6 +132,7 @@ class TreeWalk {
   const Tree& tree_;
   const bool ordered_;
   const LeafVisitor& visit_;
+  shardmill::internal::InputFile blocks_;
   WalkSummary summary_;
   std::uint64_t pages_ = 0;
   std::string last_;  // last key of the page before
