@@ -27,6 +27,7 @@ bool is_harmless(const jpeg_error_mgr& errors) noexcept {
     case JWRN_JFIF_MAJOR:
     case JWRN_ADOBE_XFORM:
     case JWRN_BOGUS_ICC:
+    case JWRN_BOGUS_PROGRESSION:
     case JWRN_NOT_SEQUENTIAL:
       return true;
     case JWRN_EXTRANEOUS_DATA: {

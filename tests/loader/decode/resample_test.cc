@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loader/decode/internal/resample.h"
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "loader/decode/internal/blend.h"
+#include "tests/loader/decode/make_images.h"
+#include "tests/support/catch.h"
+
+using namespace shardmill;
+using namespace shardmill::internal;
+
+TEST_CASE("Every blend kernel equals the portable one", "[decode]") {
+  const std::vector<std::uint8_t> pixels = test::texture(512, 16, 7);
+  for (const std::size_t count : {2U, 4U, 6U, 14U}) {
+    std::vector<const std::uint8_t*> rows;
+    std::vector<std::int16_t> weights(count, 0);
+    int left = 1 << kWeightBits;
+    for (std::size_t k = 0; k < count; ++k) {
+      rows.push_back(&pixels[k * 512 + k]);
+      const int weight = k + 1 == count ? left : left / 3;
+      weights[k] = static_cast<std::int16_t>(weight);
+      left -= weight;
+    }
+    for (const std::size_t width : {1U, 15U, 16U, 17U, 224U, 333U}) {
+      std::vector<std::uint8_t> want(width + kBufferPadding), got(width + kBufferPadding);
+      blend_rows_portable(rows.data(), weights.data(), count, want.data(), width);
+      best_blend_rows()(rows.data(), weights.data(), count, got.data(), width);
+      CHECK(std::memcmp(want.data(), got.data(), width) == 0);
+      double sum = 0;
+      for (std::size_t k = 0; k < count; ++k) sum += weights[k] * rows[k][0];
+      CHECK(std::abs(sum / (1 << kWeightBits) - want[0]) <= 0.5);
+    }
+  }
+}
+
+TEST_CASE("The weights of an output sample sum to one and lie inside", "[decode]") {
+  Taps taps;
+  for (const std::uint32_t size : {1U, 2U, 7U, 100U, 501U}) {
+    for (const std::uint32_t count : {1U, 3U, 224U}) {
+      for (const double blur : {0.0, 1.0}) {
+        taps.compute(size, 0, size, count, blur);
+        REQUIRE(taps.per_output() % 2 == 0);
+        REQUIRE(taps.end() <= size);
+        for (std::uint32_t i = 0; i < count; ++i) {
+          int sum = 0;
+          for (std::size_t k = 0; k < taps.per_output(); ++k) {
+            REQUIRE(taps.weights(i)[k] >= 0);
+            sum += taps.weights(i)[k];
+            if (taps.weights(i)[k] != 0) REQUIRE(taps.first(i) + k < taps.end());
+          }
+          REQUIRE(sum == 1 << kWeightBits);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("cover_box is centred and has the proportions of the target", "[decode]") {
+  const Box wide = cover_box({500, 375}, {224, 224});
+  CHECK(wide.left == Approx(62.5));
+  CHECK(wide.right == Approx(437.5));
+  CHECK(wide.top == 0);
+  CHECK(wide.bottom == 375);
+  const Box tall = cover_box({100, 400}, {50, 100});
+  CHECK(tall.top == 100);
+  CHECK(tall.bottom == 300);
+  CHECK(tall.left == 0);
+  for (std::uint32_t width = 1; width < 600; width += 7) {
+    const Box box = cover_box({width, 331}, {224, 192});
+    CHECK(box.left >= 0);
+    CHECK(box.top >= 0);
+    CHECK(box.right <= width);
+    CHECK(box.bottom <= 331);
+  }
+}
+
+TEST_CASE("A flat image stays flat at every size", "[decode]") {
+  std::vector<std::uint8_t> flat(50 * 40 * 3, 201);
+  ExactResampler exact;
+  FastResampler fast;
+  for (const Size target : {Size{7, 5}, {50, 40}, {131, 99}}) {
+    std::vector<std::uint8_t> out(target.pixels() * 3);
+    exact.resize(flat.data(), {50, 40}, cover_box({50, 40}, target), target, out.data());
+    CHECK(out == std::vector<std::uint8_t>(out.size(), 201));
+    Planes planes;
+    planes.planes[0] = {flat.data(), 50, 50, 40};
+    fast.resize(planes, cover_box({50, 40}, target), target, out.data());
+    CHECK(out == std::vector<std::uint8_t>(out.size(), 201));
+  }
+}
