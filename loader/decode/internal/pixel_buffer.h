@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 
 namespace shardmill::internal {
 
@@ -18,7 +19,7 @@ class PixelBuffer {
   std::uint8_t* reserve(std::size_t size) {
     if (size > size_ || data_ == nullptr) {
       data_.reset();
-      data_.reset(new std::uint8_t[size + kBufferPadding]);
+      data_.reset(new (kAlignment) std::uint8_t[size + kBufferPadding]);
       size_ = size;
     }
     return data_.get();
@@ -31,7 +32,12 @@ class PixelBuffer {
   }
 
  private:
-  std::unique_ptr<std::uint8_t[]> data_;
+  // Whole pages: where the heap happened to put a buffer made up to 5 % of difference in speed.
+  static constexpr std::align_val_t kAlignment{4096};
+  struct Free {
+    void operator()(std::uint8_t* data) const noexcept { ::operator delete[](data, kAlignment); }
+  };
+  std::unique_ptr<std::uint8_t[], Free> data_;
   std::size_t size_ = 0;
 };
 

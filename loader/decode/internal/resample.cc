@@ -21,10 +21,11 @@ int as_int(std::size_t n) noexcept { return static_cast<int>(n); }
 // Rounds weights that sum to about 1 so that they sum to exactly one in fixed point.
 void quantise(const double* weights, std::size_t count, double sum, std::int16_t* out) {
   constexpr int kOne = 1 << kWeightBits;
+  const double scale = kOne / sum;
   int left = kOne;
   std::size_t largest = 0;
   for (std::size_t k = 0; k < count; ++k) {
-    const int weight = static_cast<int>(weights[k] * kOne / sum + 0.5);
+    const int weight = static_cast<int>(weights[k] * scale + 0.5);
     out[k] = static_cast<std::int16_t>(weight);
     left -= weight;
     if (out[k] > out[largest]) largest = k;
@@ -42,29 +43,29 @@ void Taps::compute(std::uint32_t size, double low, double high, std::uint32_t co
   // a box of width b has b^2 / 12.
   const double sharpened = std::sqrt(std::max(scale * scale - blur * blur / 2, 0.0));
   const double reach = std::max(sharpened, 1.0);
-  const auto limit = static_cast<std::size_t>(2 * std::ceil(reach)) + 1;
-  per_output_ = std::min<std::size_t>(rounded_up(limit, 2), rounded_up(size, 2));
+  per_output_ = rounded_up(static_cast<std::size_t>(std::ceil(2 * reach)) + 1, 2);
   first_.resize(count);
+  count_of_.resize(count);
   weights_.assign(count * per_output_, 0);
-  std::vector<double>& values = values_;
-  values.resize(limit + 1);
+  values_.resize(per_output_);
   begin_ = size, end_ = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
-    const double center = low + (i + 0.5) * scale;
-    const auto from = static_cast<std::uint32_t>(
-        std::clamp(std::floor(center - reach + 0.5), 0.0, double{1} * size - 1));
-    const auto to = static_cast<std::uint32_t>(
-        std::clamp(std::floor(center + reach + 0.5), double{1} * from + 1, double{1} * size));
-    const std::size_t used = std::min<std::size_t>(to - from, per_output_);
+    // Samples whose middle lies within reach; those on the edge have no weight.
+    const double center = low + (i + 0.5) * scale - 0.5;
+    const auto from =
+        static_cast<std::uint32_t>(std::clamp(center - reach + 1, 0.0, double{1} * size - 1));
+    const auto last = static_cast<std::uint32_t>(
+        std::clamp(center + reach, double{1} * from, double{1} * size - 1));
+    const std::size_t used = std::min<std::size_t>(last - from + 1, per_output_);
     double sum = 0;
     for (std::size_t k = 0; k < used; ++k) {
-      const double distance = std::abs(static_cast<double>(from + k) - center + 0.5) / reach;
-      values[k] = std::max(1 - distance, 0.0);
-      sum += values[k];
+      values_[k] = std::max(reach - std::abs(static_cast<double>(from + k) - center), 0.0);
+      sum += values_[k];
     }
-    if (sum <= 0) values[0] = sum = 1;
+    if (sum <= 0) values_[0] = sum = 1;
     first_[i] = from;
-    quantise(values.data(), used, sum, &weights_[i * per_output_]);
+    count_of_[i] = static_cast<std::uint32_t>(rounded_up(used, 2));
+    quantise(values_.data(), used, sum, &weights_[i * per_output_]);
     begin_ = std::min(begin_, from);
     end_ = std::max(end_, static_cast<std::uint32_t>(from + used));
   }
@@ -74,15 +75,15 @@ void FastResampler::blend_all(const std::uint8_t* in, std::size_t in_stride, std
                               const Taps& taps, std::uint32_t outputs, std::uint8_t* out,
                               std::size_t out_stride, std::size_t width) {
   const BlendRows blend = best_blend_rows();
-  const std::size_t per_output = taps.per_output();
-  pointers_.resize(per_output);
+  pointers_.resize(taps.per_output());
   for (std::uint32_t i = 0; i < outputs; ++i) {
     const std::size_t first = taps.first(i) - taps.begin();
-    // Taps beyond the last row have no weight, but must point to memory.
-    for (std::size_t k = 0; k < per_output; ++k) {
+    const std::size_t count = taps.count(i);
+    // A tap beyond the last row has no weight, but must point to memory.
+    for (std::size_t k = 0; k < count; ++k) {
       pointers_[k] = in + std::min<std::size_t>(first + k, rows - 1) * in_stride;
     }
-    blend(pointers_.data(), taps.weights(i), per_output, out + i * out_stride, width);
+    blend(pointers_.data(), taps.weights(i), count, out + i * out_stride, width);
   }
 }
 

@@ -18,7 +18,9 @@ class Taps {
   /// the box that an earlier reduction already averaged over, in input samples.
   void compute(std::uint32_t size, double low, double high, std::uint32_t count, double blur);
 
-  std::size_t per_output() const noexcept { return per_output_; }  ///< Even.
+  std::size_t per_output() const noexcept { return per_output_; }  ///< The most taps; even.
+  /// How many taps `output` has; even, the last may have no weight.
+  std::size_t count(std::size_t output) const noexcept { return count_of_[output]; }
   std::uint32_t first(std::size_t output) const noexcept { return first_[output]; }
   const std::int16_t* weights(std::size_t output) const noexcept {
     return &weights_[output * per_output_];
@@ -27,7 +29,7 @@ class Taps {
   std::uint32_t end() const noexcept { return end_; }      ///< One past the last.
 
  private:
-  std::vector<std::uint32_t> first_;
+  std::vector<std::uint32_t> first_, count_of_;
   std::vector<std::int16_t> weights_;
   std::vector<double> values_;
   std::size_t per_output_ = 0;

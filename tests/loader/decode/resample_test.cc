@@ -46,7 +46,9 @@ TEST_CASE("The weights of an output sample sum to one and lie inside", "[decode]
         REQUIRE(taps.end() <= size);
         for (std::uint32_t i = 0; i < count; ++i) {
           int sum = 0;
-          for (std::size_t k = 0; k < taps.per_output(); ++k) {
+          REQUIRE(taps.count(i) <= taps.per_output());
+          REQUIRE(taps.count(i) % 2 == 0);
+          for (std::size_t k = 0; k < taps.count(i); ++k) {
             REQUIRE(taps.weights(i)[k] >= 0);
             sum += taps.weights(i)[k];
             if (taps.weights(i)[k] != 0) REQUIRE(taps.first(i) + k < taps.end());
