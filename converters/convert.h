@@ -26,18 +26,19 @@ enum class ImageOutput : std::uint8_t {
 
 /// What to convert, into what, and how.
 struct ConvertOptions {
-  std::vector<std::string> sources;   ///< DATASETs, merged in this order.
-  std::filesystem::path destination;  ///< The directory to write.
-  std::string format;                 ///< Name of the target format, e.g. "tar".
+  std::vector<std::string> sources = {};   ///< DATASETs, merged in this order.
+  std::filesystem::path destination = {};  ///< The directory to write.
+  std::string format = {};                 ///< Name of the target format, e.g. "tar".
 
   // What the shards hold.
-  std::optional<std::uint64_t> shuffle;  ///< Seed of a permutation of all samples; none: in order.
-  std::uint64_t limit = 0;               ///< Takes this many samples, chosen by seed; 0: all.
+  std::optional<std::uint64_t> shuffle =
+      {};                   ///< Seed of a permutation of all samples; none: in order.
+  std::uint64_t limit = 0;  ///< Takes this many samples, chosen by seed; 0: all.
   std::uint64_t shard_bytes = std::uint64_t{1} << 30;  ///< Source bytes a shard.
   std::uint64_t shard_samples = 0;  ///< Samples a shard, exactly; 0: by shard_bytes.
   std::string name = "shard";       ///< Shards are called NAME-000000.SUFFIX.
   ImageOutput image_output = ImageOutput::kKeep;
-  std::optional<ImageSize> image_size;  ///< Needed by, and only for, ImageOutput::kRaw.
+  std::optional<ImageSize> image_size = {};  ///< Needed by, and only for, ImageOutput::kRaw.
 
   // How it is done; none of this changes a byte of the result.
   int jobs = 0;          ///< Processes; 0: one per usable CPU; 1: the calling process alone.

@@ -7,16 +7,16 @@
 #include <string>
 
 // [readme]
-#include <shardmill/loader/loader.h>
-#include <shardmill/loader/torch/tensors.h>  // shardmill::torch in CMake
+#include <shardmill/loader/torch/tensors.h>  // link shardmill::torch; loader alone: loader/loader.h
 
 void train(const std::string& dataset, const auto& step) {
-  shardmill::Loader loader(dataset, {.outputs = {shardmill::image_output("image", 224, 224),
-                                                 shardmill::class_output("label")},
-                                     .batch_size = 64, .shuffle = shardmill::Shuffle::kFull});
+  using namespace shardmill;
+  Loader loader(dataset, {.outputs = {image_output("image", 224, 224), class_output("label")},
+                          .batch_size = 64,
+                          .shuffle = Shuffle::kFull});
   for (std::uint64_t epoch = 0; epoch < 3; ++epoch)
-    for (shardmill::Batch& batch : loader.epoch(epoch))  // uint8 N x 224 x 224 x 3, not copied
-      step(shardmill::to_tensor(batch, "image"), shardmill::to_tensor(batch, "label"));
+    for (Batch& batch : loader.epoch(epoch))  // uint8 N x 224 x 224 x 3, borrowed, not copied
+      step(to_tensor(batch, "image"), to_tensor(batch, "label"));
 }
 // [readme]
 

@@ -39,7 +39,7 @@ std::optional<DType> dtype_from_name(std::string_view name) noexcept;
 /// Element type and shape of an array, C order. An empty shape is a scalar.
 struct ArrayType {
   DType dtype = DType::kUInt8;
-  std::vector<std::uint64_t> shape;
+  std::vector<std::uint64_t> shape = {};
 
   std::uint64_t elements() const noexcept;  ///< Product of the shape; saturates at 2^64 - 1.
   std::uint64_t bytes() const noexcept;     ///< elements() * dtype_size(); saturates.

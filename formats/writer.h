@@ -23,7 +23,7 @@ std::string_view field_kind_name(FieldKind kind) noexcept;
 struct FieldSpec {
   std::string name;
   FieldKind kind = FieldKind::kBytes;
-  ArrayType array;        ///< For kArray.
+  ArrayType array = {};   ///< For kArray.
   bool optional = false;  ///< Some samples lack it.
   bool operator==(const FieldSpec&) const = default;
 };
@@ -32,7 +32,7 @@ struct FieldSpec {
 struct WriteOptions {
   /// All fields that samples may have, sorted by name. Formats with columns (HDF5) need it and
   /// refuse a sample that does not fit; the others ignore it.
-  std::vector<FieldSpec> fields;
+  std::vector<FieldSpec> fields = {};
   /// Number of samples that will be written, if known; 0 otherwise. HDF5 stores arrays
   /// contiguously when it is known.
   std::uint64_t samples = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <shardmill/loader/batch.h>
+#include <shardmill/loader/loader.h>
 #include <torch/types.h>
 
 #include <map>

@@ -19,7 +19,8 @@ int main() {
     const fs::path shard = folder / ("shard" + std::string(format->suffix()));
     shardmill::Sample sample("a");
     sample.add("cls", "7");
-    auto writer = format->create(shard, {});
+    const shardmill::FieldSpec field{.name = "cls", .kind = shardmill::FieldKind::kClass};
+    auto writer = format->create(shard, {.fields = {field}, .samples = 1});
     writer->write(sample.view());
     writer->close();
     shardmill::OpenShard open(shard);
