@@ -45,8 +45,10 @@ class InspectCommand : public Command {
     try {
       dataset = Dataset::open(spec_);
     } catch (const Error& error) {
-      // A file of a known format without samples is still worth a description.
-      if (!plain || error.code() != ErrorCode::kUnsupported) throw;
+      // A file of a known format is worth a description even if it does not hold samples.
+      const bool no_samples =
+          error.code() == ErrorCode::kUnsupported || error.code() == ErrorCode::kInvalidArgument;
+      if (!plain || !no_samples || !std::filesystem::exists(spec_)) throw;
       return describe_only(error.info().cause, console);
     }
     if (plain && dataset->size() == 0) return describe_only("holds no samples", console);

@@ -170,7 +170,7 @@ ConvertPlan make_plan(const SourceSet& sources, const ConvertOptions& options,
   const bool class_sorted = !options.shuffle && scan.class_sorted();
   warn_about(scan, class_sorted, observer);
   plan.shards = cut_shards(plan.order, sizes, options);
-  plan.fields = Transform(options).fields(scan.fields());
+  plan.fields = Transform(options).fields(scan.fields(), sources.name());
   if (class_sorted) plan.sample_order = "class-sorted";
   plan.source_bytes = scan.bytes();
   return plan;

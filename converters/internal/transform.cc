@@ -39,11 +39,17 @@ Transform::~Transform() = default;
 Transform::Transform(Transform&&) noexcept = default;
 Transform& Transform::operator=(Transform&&) noexcept = default;
 
-std::vector<FieldSpec> Transform::fields(const std::vector<FieldSummary>& source) const {
+std::vector<FieldSpec> Transform::fields(const std::vector<FieldSummary>& source,
+                                         const std::string& path) const {
   std::vector<FieldSpec> fields;
   const bool raw = state_->output == ImageOutput::kRaw;
   for (const FieldSummary& field : source) {
     if (raw && is_main_image(field.name)) continue;
+    if (raw && field.name == kArrayField) {
+      throw Error(ErrorCode::kUnsupported, path, "field \"npy\"",
+                  "samples have this field already, decoded images cannot become it",
+                  "convert without --image-format");
+    }
     fields.push_back({field.name, field.kind, field.array.value_or(ArrayType{}), field.optional});
   }
   if (raw) fields.push_back({std::string(kArrayField), FieldKind::kArray, state_->array, false});
@@ -59,9 +65,9 @@ SampleView Transform::apply(const SampleView& sample, const std::string& path) {
   const FieldView* image = nullptr;
   for (const FieldView& field : sample.fields) {
     const bool main = is_main_image(field.name);
-    if (field.name == kArrayField || (main && image != nullptr)) {
+    if (main && image != nullptr) {
       throw Error(ErrorCode::kUnsupported, path, sample_place(sample.key, field.name),
-                  "a second payload beside the image that becomes field \"npy\"",
+                  "a second image field, only one can become the array",
                   "decode samples that have one image field");
     }
     if (main) {

@@ -18,8 +18,10 @@ class Transform {
   Transform(Transform&&) noexcept;
   Transform& operator=(Transform&&) noexcept;
 
-  /// Returns the fields that apply() makes of samples with these fields.
-  std::vector<FieldSpec> fields(const std::vector<FieldSummary>& source) const;
+  /// Returns the fields that apply() makes of samples with these fields. Throws kUnsupported if
+  /// a field would collide with a new one; `path` names the source.
+  std::vector<FieldSpec> fields(const std::vector<FieldSummary>& source,
+                                const std::string& path) const;
 
   /// Returns the sample to write; valid until the next call, and as long as `sample` is. `path`
   /// names the source shard in messages.
