@@ -17,7 +17,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::uint64_t kLookAhead = 8;        // samples whose bytes are asked for in advance
 constexpr std::uint64_t kProgressEvery = 256;  // samples
 
 // Visits all samples; `visit` returns false to end early.
@@ -31,8 +30,7 @@ void visit_samples(DatasetReader& reader, std::string_view phase, const Observer
       if (observer.progress) observer.progress(progress);
       if (observer.stop.stop_requested()) throw Interrupted();
     }
-    if (n + kLookAhead < reader.size()) reader.will_need(n + kLookAhead);
-    reader.read(n, sample);
+    reader.peek(n, sample);
     if (!visit(n, sample)) return;
     ++progress.samples;
   }

@@ -246,6 +246,11 @@ void DatasetReader::read(std::uint64_t n, SampleView& out) {
   shard_reader(s).read(n - dataset_.shards()[s].first, out);
 }
 
+void DatasetReader::peek(std::uint64_t n, SampleView& out) {
+  const std::size_t s = dataset_.shard_of(n);
+  shard_reader(s).peek(n - dataset_.shards()[s].first, out);
+}
+
 void DatasetReader::will_need(std::uint64_t n) noexcept {
   const std::size_t s = dataset_.shard_of(n);
   if (readers_[s]) readers_[s]->will_need(n - dataset_.shards()[s].first);

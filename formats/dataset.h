@@ -72,6 +72,8 @@ class DatasetReader {
   std::uint64_t size() const noexcept { return dataset_.size(); }
   /// Lends sample `n`, valid until the next read() of any sample. REQUIRES: n < size().
   void read(std::uint64_t n, SampleView& out);
+  /// The same for callers that need names, sizes and the beginnings of payloads alone.
+  void peek(std::uint64_t n, SampleView& out);
   void will_need(std::uint64_t n) noexcept;
 
  private:

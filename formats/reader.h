@@ -34,10 +34,14 @@ class Reader {
   /// Returns the number of samples.
   virtual std::uint64_t size() const noexcept = 0;
 
-  /// Lends sample `n`; the view is valid until the next call of read(). A truncated or corrupt
-  /// record is kDataLoss naming file, sample and place, never an early end.
-  /// REQUIRES: n < size().
+  /// Lends sample `n`; the view is valid until the next call of read() or peek(). A truncated or
+  /// corrupt record is kDataLoss naming file, sample and place, never an early end. REQUIRES: n <
+  /// size().
   virtual void read(std::uint64_t n, SampleView& out) = 0;
+
+  /// The same for callers that need names, sizes and the beginnings of payloads alone: what they
+  /// do not touch need not be read from the disk.
+  virtual void peek(std::uint64_t n, SampleView& out) { read(n, out); }
 
   /// Says that sample `n` will be read soon and may start the disk on exactly its bytes.
   /// Never fails, never blocks for long.

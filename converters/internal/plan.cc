@@ -15,7 +15,6 @@ namespace shardmill::internal {
 
 namespace {
 
-constexpr std::uint64_t kLookAhead = 8;        // samples whose bytes are asked for in advance
 constexpr std::uint64_t kProgressEvery = 256;  // samples
 
 struct KeyHash {
@@ -42,10 +41,7 @@ void visit_samples(const SourceSet& sources, const SampleOrder& order, const Obs
       if (observer.stop.stop_requested()) throw Interrupted();
     }
     const std::uint64_t n = order.in_source_order(rank);
-    if (rank + kLookAhead < order.size()) {
-      reader.will_need(order.in_source_order(rank + kLookAhead));
-    }
-    reader.read(n, sample);
+    reader.peek(n, sample);
     progress.bytes += visit(n, sample);
     ++progress.samples;
   }

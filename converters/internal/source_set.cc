@@ -47,6 +47,11 @@ void SourceReader::read(std::uint64_t n, SampleView& out) {
   readers_[d].read(inside, out);
 }
 
+void SourceReader::peek(std::uint64_t n, SampleView& out) {
+  const auto [d, inside] = sources_.locate(n);
+  readers_[d].peek(inside, out);
+}
+
 void SourceReader::will_need(std::uint64_t n) noexcept {
   if (n >= sources_.size()) return;
   const auto [d, inside] = sources_.locate(n);

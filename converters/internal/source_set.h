@@ -40,6 +40,8 @@ class SourceReader {
   explicit SourceReader(const SourceSet& sources);
   /// Lends sample `n`, valid until the next call.
   void read(std::uint64_t n, SampleView& out);
+  /// The same, for names, sizes and the beginnings of payloads alone.
+  void peek(std::uint64_t n, SampleView& out);
   void will_need(std::uint64_t n) noexcept;
 
  private:

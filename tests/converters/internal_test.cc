@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts that conversions are made of.
+#include <shardmill/formats/digest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <numeric>
@@ -115,6 +117,35 @@ TEST_CASE("Lists of sample hashes keep what they hold and notice damage", "[sums
   }
   CHECK(sum_path("d", "a-000001.lmdb") == "d/a-000001.sum");
   CHECK(sum_path("d", ".") == "d/shard-000000.sum");
+}
+
+TEST_CASE("The hash of a sample is what docs/formats/manifest.md says", "[digest]") {
+  const auto number = [](std::uint64_t value) {
+    return std::string(reinterpret_cast<const char*>(&value), 8);
+  };
+  const auto text = [&](const std::string& value) { return number(value.size()) + value; };
+  const auto xxh3 = [](const std::string& bytes) {
+    const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+    return Digest{hash.high64, hash.low64};
+  };
+  const ArrayType type{DType::kUInt16, {2, 1}};
+  Sample sample("key");
+  sample.add("x.npy", npy_header(type) + "abcd");
+  sample.add("jpg", "bytes");
+  sample.add("cls", "007");
+  sample.add("x.a", "");
+  const std::string expected = text("key") + text("cls") + '\0' + text("7") + text("jpg") + '\0' +
+                               text("bytes") + text("x") + '\1' + text("uint16") + number(2) +
+                               number(2) + number(1) + "abcd" + text("x.a") + '\0' + text("");
+  SampleHasher hasher;
+  CHECK(hasher.hash(sample.view()) == xxh3(expected));
+  // The same as numbers, under the name that a format with arrays gives it.
+  Sample numbers("key");
+  numbers.add("x", as_bytes("abcd"), &type);
+  numbers.add("x.a", "");
+  numbers.add("cls", "7");
+  numbers.add("jpg", "bytes");
+  CHECK(hasher.hash(numbers.view()) == xxh3(expected));
 }
 
 TEST_CASE("A pool returns results by number of task", "[pool]") {

@@ -341,6 +341,33 @@ TEST_CASE("FolderReader reports what it cannot read", "[formats][folder]") {
   }
 }
 
+TEST_CASE("FolderReader peeks at the same samples as it reads", "[formats][folder]") {
+  TemporaryFolder root;
+  const std::string large(100'000, 'l');
+  for (const auto& [name, text] : std::map<std::string, std::string>{
+           {"a/1.jpg", large}, {"a/1.txt", "small"}, {"a/2.jpg", ""}, {"b/3.jpg", "x" + large}}) {
+    write_text(root / name, text);
+  }
+  OpenShard peeked(folder_format(), root.path());
+  OpenShard read(folder_format(), root.path());
+  REQUIRE(peeked.reader().size() == 3);
+  for (std::uint64_t n = 0; n < 3; ++n) {
+    SampleView a;
+    SampleView b;
+    peeked.reader().peek(n, a);
+    read.reader().read(n, b);
+    CHECK(a.key == b.key);
+    REQUIRE(a.fields.size() == b.fields.size());
+    for (std::size_t i = 0; i < a.fields.size(); ++i) {
+      CHECK(a.fields[i].name == b.fields[i].name);
+      CHECK((as_text(a.fields[i].bytes) == as_text(b.fields[i].bytes)));
+    }
+  }
+  fs::remove(root / "b/3.jpg");
+  SampleView lost;
+  CHECK_THROWS_AS(peeked.reader().peek(2, lost), Error);
+}
+
 TEST_CASE("FolderReader refuses a damaged index", "[formats][folder]") {
   TemporaryFolder root;
   make(root.path(), {"a/1.jpg", "a/1.x.json", "b/1.c.png"});
