@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <shardmill/loader/system/permutation.h>
+
 #include <cstdint>
 
 namespace shardmill {
-
-/// Returns `x` with its bits mixed (the finaliser of SplitMix64): a bijection on 64 bits.
-constexpr std::uint64_t mix_bits(std::uint64_t x) noexcept {
-  x += 0x9E3779B97F4A7C15;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
-  return x ^ (x >> 31);
-}
 
 /// A counter-based generator of random numbers whose whole state is a key made of (seed, epoch,
 /// global position, stream): the same row gets the same numbers whichever worker makes it, how

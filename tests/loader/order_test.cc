@@ -11,7 +11,6 @@
 
 using namespace shardmill;
 using shardmill::internal::EpochOrder;
-using shardmill::internal::Permutation;
 
 TEST_CASE("A permutation is one, for small and odd sizes", "[order]") {
   for (const std::uint64_t n : {1, 2, 3, 4, 5, 31, 32, 33, 255, 256, 257, 1000, 65'537}) {
