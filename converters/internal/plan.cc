@@ -141,7 +141,7 @@ SampleOrder::SampleOrder(std::uint64_t source_size, const ConvertOptions& option
     : size_(source_size) {
   if (options.limit > 0 && options.limit < source_size) {
     size_ = options.limit;
-    const SourcePermutation choice(source_size, options.shuffle.value_or(0));
+    const Permutation choice(source_size, options.shuffle.value_or(0));
     for (std::uint64_t i = 0; i < size_; ++i) chosen_.push_back(choice(i));
     std::sort(chosen_.begin(), chosen_.end());
   }

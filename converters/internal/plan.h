@@ -2,13 +2,13 @@
 #pragma once
 
 #include <shardmill/converters/convert.h>
+#include <shardmill/loader/system/permutation.h>
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "converters/internal/permutation.h"
 #include "converters/internal/source_set.h"
 
 namespace shardmill::internal {
@@ -33,7 +33,7 @@ class SampleOrder {
  private:
   std::uint64_t size_;
   std::vector<std::uint64_t> chosen_;  // ascending; empty: all samples
-  std::optional<SourcePermutation> shuffle_;
+  std::optional<Permutation> shuffle_;
 };
 
 /// One shard that will be written: positions first … first + samples - 1 of the order.

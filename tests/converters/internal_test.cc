@@ -10,7 +10,6 @@
 #include <numeric>
 
 #include "converters/internal/field_scan.h"
-#include "converters/internal/permutation.h"
 #include "converters/internal/sum_file.h"
 #include "converters/internal/task_pool.h"
 #include "tests/converters/data.h"
@@ -19,41 +18,6 @@
 using namespace shardmill;
 using namespace shardmill::internal;
 using namespace shardmill::test;
-
-TEST_CASE("A permutation holds every number once", "[permutation]") {
-  for (const std::uint64_t size : {1, 2, 3, 4, 5, 7, 8, 9, 100, 1000, 4096, 4097}) {
-    for (const std::uint64_t seed : {0ULL, 1ULL, ~0ULL}) {
-      const SourcePermutation permutation(size, seed);
-      std::vector<bool> seen(size, false);
-      for (std::uint64_t i = 0; i < size; ++i) {
-        const std::uint64_t value = permutation(i);
-        REQUIRE(value < size);
-        CHECK_FALSE(seen[value]);
-        seen[value] = true;
-      }
-    }
-  }
-}
-
-TEST_CASE("The order of a seed is frozen", "[permutation]") {
-  const SourcePermutation permutation(10, 1);
-  std::vector<std::uint64_t> order;
-  for (std::uint64_t i = 0; i < 10; ++i) order.push_back(permutation(i));
-  CHECK(order == std::vector<std::uint64_t>{2, 4, 3, 7, 8, 5, 9, 1, 6, 0});
-  CHECK(SourcePermutation(1'281'167, 42)(0) == 554863);
-}
-
-TEST_CASE("A permutation mixes", "[permutation]") {
-  // Mean distance between neighbours of a random order of n is n / 3.
-  constexpr std::uint64_t kSize = 10'000;
-  const SourcePermutation permutation(kSize, 5);
-  double distance = 0;
-  for (std::uint64_t i = 1; i < kSize; ++i) {
-    distance +=
-        std::abs(static_cast<double>(permutation(i)) - static_cast<double>(permutation(i - 1)));
-  }
-  CHECK(distance / kSize == Approx(kSize / 3.0).epsilon(0.05));
-}
 
 TEST_CASE("A field scan tells class numbers and arrays from bytes", "[scan]") {
   const auto kind = [](const std::string& name, const std::vector<std::string>& values) {

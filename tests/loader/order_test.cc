@@ -58,6 +58,14 @@ TEST_CASE("The order depends on seed and epoch, and none is the identity", "[ord
         std::vector<std::uint64_t>{577, 570, 697, 727, 325, 907, 569, 408, 162, 687});
 }
 
+TEST_CASE("The order of a key is frozen: convert --shuffle and resuming promise it", "[order]") {
+  const Permutation permutation(10, 1);
+  std::vector<std::uint64_t> order;
+  for (std::uint64_t i = 0; i < 10; ++i) order.push_back(permutation(i));
+  CHECK(order == std::vector<std::uint64_t>{6, 7, 4, 0, 3, 1, 2, 5, 9, 8});
+  CHECK(Permutation(1'281'167, 42)(0) == 323920);
+}
+
 TEST_CASE("Random numbers are uniform and depend on every part of their key", "[random]") {
   Random random(1, 2, 3);
   double sum = 0;
