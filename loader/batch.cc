@@ -10,7 +10,7 @@ const BatchOutput& Batch::operator[](std::string_view name) const {
   std::string names;
   for (const BatchOutput& output : outputs_) {
     if (output.name == name) return output;
-    names += (names.empty() ? "" : ", ") + std::string(output.name);
+    names += (names.empty() ? "" : ", ") + output.name;
   }
   throw Error(ErrorCode::kNotFound, {}, {}, "the batch has no output \"" + escape(name) + "\"",
               "its outputs are: " + names);

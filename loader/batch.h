@@ -23,7 +23,7 @@ class SlotLease;
 /// (`ragged`): `data` holds them behind each other and `offsets`, size + 1 of them, say where:
 /// value i is data[offsets[i] .. offsets[i + 1]).
 struct BatchOutput {
-  std::string_view name;
+  std::string name;
   ArrayType row;  ///< Type of one row; of one element (uint8, no extent) where ragged.
   bool ragged = false;
   std::span<std::byte> data;

@@ -221,24 +221,29 @@ TEST_CASE("A killed trainer leaves no process and no file", "[processes]") {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t trainer = fork();
   if (trainer == 0) {
-    LoaderOptions with = options(4);
-    with.outputs = {slow_output(5)};
-    Loader loader((folder / "data.tar").string(), with);
-    Batch batch;
-    loader.next(batch);
-    std::vector<int> processes = descendants();
-    processes.resize(5);
-    [[maybe_unused]] const auto n = write(pipe_ends[1], processes.data(), 5 * sizeof(int));
-    while (loader.next(batch)) {
+    try {
+      LoaderOptions with = options(4);
+      with.outputs = {slow_output(5)};
+      Loader loader((folder / "data.tar").string(), with);
+      std::vector<int> processes;
+      while ((processes = descendants()).size() < 5) std::this_thread::sleep_for(1ms);
+      [[maybe_unused]] const auto n = write(pipe_ends[1], processes.data(), 5 * sizeof(int));
+      for (Batch batch; loader.next(batch);) continue;
+      loader.start_epoch(1);
+      pause();
+    } catch (...) {
     }
-    loader.start_epoch(1);
-    pause();
+    _exit(1);
   }
+  close(pipe_ends[1]);
   std::vector<int> processes(5);
-  REQUIRE(read(pipe_ends[0], processes.data(), 5 * sizeof(int)) == 5 * sizeof(int));
-  REQUIRE(std::all_of(processes.begin(), processes.end(), alive));
+  const ssize_t got = read(pipe_ends[0], processes.data(), 5 * sizeof(int));
+  close(pipe_ends[0]);
+  const bool all_alive = std::all_of(processes.begin(), processes.end(), alive);
   kill(trainer, SIGKILL);
   waitpid(trainer, nullptr, 0);
+  REQUIRE(got == 5 * sizeof(int));
+  CHECK(all_alive);
   CHECK(all_gone(processes, 3s));
   while (waitpid(-1, nullptr, WNOHANG) > 0) {
   }
