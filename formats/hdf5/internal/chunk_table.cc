@@ -4,18 +4,15 @@
 #include <shardmill/formats/error.h>
 
 #include <cstring>
-#include <deque>
 #include <utility>
 
 #include "formats/hdf5/internal/little_endian.h"
+#include "formats/hdf5/internal/object_header.h"
 
 namespace shardmill::hdf5 {
 
 namespace {
 
-constexpr unsigned kLayoutMessage = 0x08;
-constexpr unsigned kContinuationMessage = 0x10;
-constexpr std::size_t kMaxHeaderBlocks = 1024;
 constexpr std::size_t kNodeHeaderBytes = 24;
 
 class TableReader {
@@ -52,64 +49,10 @@ class TableReader {
 
   // The address of the B-tree's root from the layout message of an object header.
   std::optional<std::uint64_t> find_tree(std::uint64_t header) {
-    const Bytes start = stored(header, 16);
-    if (std::memcmp(start.data(), "OHDR", 4) == 0) return find_in_version_2(header);
-    if (start[0] != std::byte{1}) damaged("unknown object header version");
-    auto left = little_endian<std::uint16_t>(start, 2);
-    Blocks blocks{{header + 16, little_endian<std::uint32_t>(start, 8)}};
-    for (std::size_t seen = 0; !blocks.empty(); ++seen) {
-      if (seen > kMaxHeaderBlocks) damaged("object header without an end");
-      const auto [at, length] = blocks.front();
-      blocks.pop_front();
-      const Bytes block = stored(at, length);
-      for (std::size_t o = 0; o + 8 <= block.size() && left > 0; --left) {
-        const unsigned type = little_endian<std::uint16_t>(block, o);
-        const std::size_t size = little_endian<std::uint16_t>(block, o + 2);
-        if (size > block.size() - o - 8) damaged("object header message runs past its block");
-        const Bytes body = block.subspan(o + 8, size);
-        if (type == kLayoutMessage) return tree_of_layout(body);
-        if (type == kContinuationMessage) blocks.push_back(continuation(body, 0));
-        o += 8 + size;
-      }
+    for (const HeaderMessage& message : read_object_header(file_, grid_.base, header, place_)) {
+      if (message.type == kLayoutMessage) return tree_of_layout(message.body);
     }
     return std::nullopt;
-  }
-
-  std::optional<std::uint64_t> find_in_version_2(std::uint64_t header) {
-    const unsigned flags = static_cast<unsigned>(stored(header, 6)[5]);
-    std::uint64_t at = header + 6 + ((flags & 0x20) != 0 ? 16 : 0) + ((flags & 0x10) != 0 ? 4 : 0);
-    const std::size_t width = std::size_t{1} << (flags & 3);
-    std::uint64_t length = 0;
-    std::memcpy(&length, stored(at, width).data(), width);
-    const std::size_t prefix = (flags & 4) != 0 ? 6 : 4;
-    Blocks blocks{{at + width, length}};
-    for (std::size_t seen = 0; !blocks.empty(); ++seen) {
-      if (seen > kMaxHeaderBlocks) damaged("object header without an end");
-      const auto [from, bytes] = blocks.front();
-      blocks.pop_front();
-      const Bytes block = stored(from, bytes);
-      for (std::size_t o = 0; o + prefix <= block.size();) {
-        const unsigned type = static_cast<unsigned>(block[o]);
-        const std::size_t size = little_endian<std::uint16_t>(block, o + 1);
-        if (size > block.size() - o - prefix) break;  // a gap at the end of a block
-        const Bytes body = block.subspan(o + prefix, size);
-        if (type == kLayoutMessage) return tree_of_layout(body);
-        if (type == kContinuationMessage) {
-          auto next = continuation(body, 4);  // behind the signature OCHK
-          if (next.second < 8) damaged("object header continuation is too short");
-          blocks.emplace_back(next.first, next.second - 8);
-        }
-        o += prefix + size;
-      }
-    }
-    return std::nullopt;
-  }
-
-  using Blocks = std::deque<std::pair<std::uint64_t, std::uint64_t>>;
-
-  std::pair<std::uint64_t, std::uint64_t> continuation(Bytes body, std::uint64_t skip) const {
-    if (body.size() < 16) damaged("object header continuation is too short");
-    return {little_endian<std::uint64_t>(body, 0) + skip, little_endian<std::uint64_t>(body, 8)};
   }
 
   // Version 3, class 2: rank + 1, the tree's address, the chunk's extents. Others: other indices.

@@ -8,6 +8,7 @@
 
 #include "formats/hdf5/internal/catalog.h"
 #include "formats/hdf5/internal/chunk_table.h"
+#include "formats/hdf5/internal/object_header.h"
 #include "formats/hdf5/internal/structure.h"
 #include "formats/hdf5/internal/superblock.h"
 
@@ -30,10 +31,12 @@ class Builder {
   IndexBuilder build() {
     root_ = checked(GroupHandle(H5Gopen2(file_.get(), "/", H5P_DEFAULT)), path_, {},
                     "cannot open the root group");
-    const htri_t ours = H5Aexists(root_.get(), kVersionAttribute);
-    if (ours < 0) fail_reading(path_, {}, "cannot read the root attributes");
-    if (ours > 0) {
-      build_own();
+    const Attributes attributes = attributes_of(root_.get(), "root group");
+    if (attributes.has(kVersionAttribute)) {
+      build_own(attributes);
+    } else if (attributes.more_elsewhere() && H5Aexists(root_.get(), kVersionAttribute) > 0) {
+      unsupported("root group", "it has more attributes than shardmill reads",
+                  "write the file with eight attributes at most, or with libver earliest");
     } else {
       build_foreign();
     }
@@ -51,9 +54,9 @@ class Builder {
 
   // ---- our layout ----
 
-  void build_own() {
+  void build_own(const Attributes& attributes) {
     index_.layout = Layout::kShardmill;
-    check_version();
+    check_version(attributes);
     std::vector<std::string> names = link_names(root_.get(), path_);
     if (!std::binary_search(names.begin(), names.end(), kKeyGroup)) {
       damaged({}, "group \"__key__\" is missing");
@@ -70,37 +73,36 @@ class Builder {
       }
       add_field(name);
     }
-    check_structure();
+    check_structure(attributes);
   }
 
-  void check_version() {
-    std::int64_t version = 0;
-    const AttributeHandle attribute(H5Aopen(root_.get(), kVersionAttribute, H5P_DEFAULT));
-    const SpaceHandle space(attribute ? H5Aget_space(attribute.get()) : H5I_INVALID_HID);
-    if (!space || H5Sget_simple_extent_npoints(space.get()) != 1 ||
-        H5Aread(attribute.get(), H5T_NATIVE_INT64, &version) < 0) {
-      damaged("attribute \"shardmill_version\"", "it does not hold one number");
+  Attributes attributes_of(hid_t object, const std::string& place) {
+    H5O_info_t info{};
+    if (H5Oget_info(object, &info) < 0) {
+      fail_reading(path_, place, "cannot read the object's header");
     }
-    if (version != kLayoutVersion) {
-      unsupported("attribute \"shardmill_version\"",
-                  "layout version " + std::to_string(version) + ", this program knows version 1",
-                  "use a newer shardmill");
+    return Attributes(bytes_, base_, info.addr, place);
+  }
+
+  void check_version(const Attributes& attributes) {
+    const auto version = attributes.numbers(kVersionAttribute);
+    if (version->size() != 1) damaged("root group", "\"shardmill_version\" is not one number");
+    if ((*version)[0] != kLayoutVersion) {
+      unsupported(
+          "root group",
+          "layout version " + std::to_string((*version)[0]) + ", this program knows version 1",
+          "use a newer shardmill");
     }
   }
 
   // HDF5's old metadata has no checksums. Ours says where the writer put everything; it counts
   // as long as the file has the writer's length (other tools may have rewritten the file since).
-  void check_structure() {
-    if (H5Aexists(root_.get(), kStructureAttribute) <= 0) return;
-    std::array<std::uint64_t, 2> stored{};
-    const AttributeHandle attribute(H5Aopen(root_.get(), kStructureAttribute, H5P_DEFAULT));
-    const SpaceHandle space(attribute ? H5Aget_space(attribute.get()) : H5I_INVALID_HID);
-    if (!space || H5Sget_simple_extent_npoints(space.get()) != 2 ||
-        H5Aread(attribute.get(), H5T_NATIVE_UINT64, stored.data()) < 0) {
-      damaged("attribute \"shardmill_structure\"", "it does not hold two numbers");
-    }
-    if (stored[0] != bytes_.size() || stored[1] == structure_hash(index_, bytes_)) return;
-    damaged("attribute \"shardmill_structure\"",
+  void check_structure(const Attributes& attributes) {
+    const auto stored = attributes.numbers(kStructureAttribute);
+    if (!stored) return;
+    if (stored->size() != 2) damaged("root group", "\"shardmill_structure\" is not two numbers");
+    if ((*stored)[0] != bytes_.size() || (*stored)[1] == structure_hash(index_, bytes_)) return;
+    damaged("root group",
             "the samples do not lie where their writer put them: damaged metadata or offsets");
   }
 
@@ -161,8 +163,9 @@ class Builder {
                   "numbers, or data and offsets, can be fields");
     }
     check_rows(name, dataset.dims[0], index_.samples);
-    const bool is_class = name == "cls" ? dataset.dims.size() == 1
-                                        : H5Aexists(dataset.dataset.get(), kClassAttribute) > 0;
+    const bool is_class =
+        name == "cls" ? dataset.dims.size() == 1
+                      : attributes_of(dataset.dataset.get(), dataset.place()).has(kClassAttribute);
     if (is_class && (dataset.element->dtype != DType::kInt64 || dataset.dims.size() != 1)) {
       unsupported(dataset.place(), "class numbers must be int64, one a sample",
                   "store them as int64");

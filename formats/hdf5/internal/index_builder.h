@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -13,7 +14,7 @@ inline constexpr std::string_view kPresentSuffix = "__present";
 inline constexpr const char* kVersionAttribute = "shardmill_version";
 inline constexpr const char* kStructureAttribute = "shardmill_structure";
 inline constexpr const char* kClassAttribute = "shardmill_class";
-inline constexpr std::int64_t kLayoutVersion = 1;
+inline constexpr std::uint64_t kLayoutVersion = 1;
 
 /// Looks where everything lies in a file: our layout if its root says so, else every dataset of
 /// one common length as a field. The only place that reads HDF5's metadata. Throws kDataLoss for
