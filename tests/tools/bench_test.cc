@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `shardmill bench` reports. How fast anything is decides no test.
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -105,6 +107,16 @@ std::multiset<std::string> combinations(const Json& report) {
   return all;
 }
 
+int processes_in(pid_t session) {
+  int count = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (getsid(static_cast<pid_t>(std::stol(name))) == session) ++count;
+  }
+  return count;
+}
+
 }  // namespace
 
 TEST_CASE("bench reports every dataset with every number of workers", "[cli][bench]") {
@@ -205,10 +217,12 @@ TEST_CASE("Interrupting bench leaves no process and no file", "[cli][bench]") {
       "cd '" + run.folder.path().string() + "' && export TMPDIR='" + (run.folder / "tmp").string() +
       "' && { setsid '" SHARDMILL_BINARY_DIR
       "/bin/shardmill' bench raw --formats tar --workers 2 --decode 32 --seconds 60 & pid=$!; "
-      "until pgrep -P $pid; do sleep 0.01; done >&2; sleep 0.3; kill -INT $pid; wait $pid; "
-      "status=$?; sleep 0.5; pgrep -s $pid; exit $status; }");
+      "until [ -n \"$(ls -A \"$TMPDIR\")\" ]; do sleep 0.01; done; sleep 0.3; kill -INT $pid; "
+      "wait $pid; status=$?; echo $pid; exit $status; }");
   INFO(result.err);
-  CHECK(result.out == "");
+  const auto session = static_cast<pid_t>(std::stol(result.out));
+  for (int tries = 0; tries < 100 && processes_in(session) > 0; ++tries) usleep(50'000);
+  CHECK(processes_in(session) == 0);
   CHECK(result.status == 130);
   CHECK(result.err.find("shardmill: interrupted\n") != std::string::npos);
   CHECK(fs::is_empty(run.folder / "tmp"));
