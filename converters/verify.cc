@@ -64,6 +64,11 @@ Checked check_all(const std::string& spec, const VerifyOptions& options, std::st
       observer);
   Checked all;
   for (const std::string& packed : results) all.unpack(packed);
+  const bool raw_folder = plan.format->suffix().empty() && plan.content_digest.empty();
+  if (raw_folder && all.samples == 0 && all.damaged.empty()) {
+    throw Error(ErrorCode::kNotFound, spec, {}, "holds no samples",
+                "give a folder of class directories with files, or shards");
+  }
   const bool complete = all.damaged.empty() && !plan.content_digest.empty();
   if (complete && all.digest.hex() != plan.content_digest) {
     all.damaged.push_back(
@@ -92,13 +97,7 @@ VerifyReport verify_equal(const std::string& spec, const std::string& other,
                           const VerifyOptions& options, const Observer& observer) {
   VerifyReport report = verify(spec, options, observer);
   const Checked second = check_all(other, options, "verifying the other", observer);
-  for (const Damage& damage : second.damaged) {
-    report.other_damage.push_back(
-        Error(ErrorCode::kDataLoss, damage.shard,
-              damage.key.empty() ? std::string() : sample_place(damage.key, damage.field),
-              damage.cause)
-            .what());
-  }
+  report.other_damaged = second.damaged;
   report.equal = report.damaged.empty() && second.damaged.empty() &&
                  report.samples == second.samples && report.content_digest == second.digest.hex();
   // Damaged datasets are told apart by their damage, not sample by sample.

@@ -36,13 +36,13 @@ struct VerifyReport {
   std::uint64_t samples = 0;  ///< Samples that could be read.
   std::uint64_t bytes = 0;    ///< Of their payloads.
   std::vector<Damage> damaged;
-  std::string content_digest;             ///< Of what was read.
-  std::optional<bool> equal;              ///< Only with a second dataset.
-  std::vector<Difference> differences;    ///< The first of them, in the first dataset's order.
-  std::vector<std::string> other_damage;  ///< What is wrong with the second dataset.
+  std::string content_digest;           ///< Of what was read.
+  std::optional<bool> equal;            ///< Only with a second dataset.
+  std::vector<Difference> differences;  ///< The first of them, in the first dataset's order.
+  std::vector<Damage> other_damaged;    ///< What is wrong with the second dataset.
 
   bool ok() const noexcept {
-    return damaged.empty() && other_damage.empty() && equal.value_or(true);
+    return damaged.empty() && other_damaged.empty() && equal.value_or(true);
   }
 };
 

@@ -106,15 +106,15 @@ class InspectCommand : public Command {
       if (!hash_ && !console.json) console.print(escape(sample.key));
       for (const FieldView& field : sample.fields) {
         if (!hash_) break;
-        const std::string sum = sha256_hex(field.bytes);
+        const FieldSum sum = sum_field(field);
         if (console.json) {
           records.push_back({{"key", escape(sample.key)},
                              {"field", escape(field.name)},
-                             {"bytes", field.bytes.size()},
-                             {"sha256", sum}});
+                             {"bytes", sum.bytes},
+                             {"sha256", sum.sha256}});
         } else {
           console.print(fmt::format("{}\t{}\t{}\t{}", escape(sample.key), escape(field.name),
-                                    field.bytes.size(), sum));
+                                    sum.bytes, sum.sha256));
         }
       }
     }
@@ -138,11 +138,14 @@ class InspectCommand : public Command {
       if (extract_.empty()) break;
       const std::string shard = dataset.shards()[dataset.shard_of(n)].path.string();
       for (const auto& file : extract_sample(sample, extract_, shard)) {
-        if (!console.json) console.print(escape(file.string()));
         files.push_back(escape(file.string()));
       }
     }
-    if (!console.json) return 0;
+    if (!console.json) {
+      // Only now: a reader of the list that closes its end (head) must not end the extraction.
+      for (const Json& file : files) console.print(file.get<std::string>());
+      return 0;
+    }
     Json json = sample_.empty() ? Json::object() : to_json(sample, first);
     if (!extract_.empty()) json["files"] = files;
     console.print_json(json);

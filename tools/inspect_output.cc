@@ -94,12 +94,22 @@ void print_inspection(const Inspection& inspection, const std::string& spec, Con
   }
 }
 
+FieldSum sum_field(const FieldView& field) {
+  if (field.array == nullptr) return {field.bytes.size(), sha256_hex(field.bytes)};
+  const std::string header = npy_header(*field.array);
+  Sha256 sum;
+  sum.update(as_bytes(header));
+  sum.update(field.bytes);
+  return {header.size() + field.bytes.size(), sum.hex()};
+}
+
 Json to_json(const SampleView& sample, std::uint64_t number) {
   Json json = {{"number", number}, {"key", escape(sample.key)}, {"fields", Json::array()}};
   for (const FieldView& field : sample.fields) {
-    Json entry = {{"name", escape(field.name)}, {"bytes", field.bytes.size()}};
+    const FieldSum sum = sum_field(field);
+    Json entry = {{"name", escape(field.name)}, {"bytes", sum.bytes}};
     if (field.array != nullptr) add_type(entry, *field.array);
-    entry["sha256"] = sha256_hex(field.bytes);
+    entry["sha256"] = sum.sha256;
     if (field.array == nullptr && is_short_text(field.bytes)) {
       entry["text"] = std::string(as_text(field.bytes));
     }

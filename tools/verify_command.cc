@@ -13,16 +13,21 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json to_json(const std::vector<Damage>& damaged) {
+  Json list = Json::array();
+  for (const Damage& damage : damaged) {
+    list.push_back({{"shard", escape(damage.shard)},
+                    {"key", escape(damage.key)},
+                    {"field", escape(damage.field)},
+                    {"cause", damage.cause}});
+  }
+  return list;
+}
+
 Json to_json(const VerifyReport& report) {
   Json json = {{"samples", report.samples},
-               {"damaged", Json::array()},
+               {"damaged", to_json(report.damaged)},
                {"content_digest", report.content_digest}};
-  for (const Damage& damage : report.damaged) {
-    json["damaged"].push_back({{"shard", escape(damage.shard)},
-                               {"key", escape(damage.key)},
-                               {"field", escape(damage.field)},
-                               {"cause", damage.cause}});
-  }
   if (!report.equal) return json;
   json["equal"] = *report.equal;
   json["first_differences"] = Json::array();
@@ -31,7 +36,7 @@ Json to_json(const VerifyReport& report) {
                                          {"field", escape(difference.field)},
                                          {"cause", difference.cause}});
   }
-  json["other_damaged"] = report.other_damage;
+  json["other_damaged"] = to_json(report.other_damaged);
   return json;
 }
 
@@ -68,12 +73,13 @@ class VerifyCommand : public Command {
 
  private:
   void print(const VerifyReport& report, Console& console) const {
-    for (const Damage& damage : report.damaged) {
-      const std::string place =
-          damage.key.empty() ? std::string() : sample_place(damage.key, damage.field);
-      console.print(Error(ErrorCode::kDataLoss, damage.shard, place, damage.cause).what());
+    for (const std::vector<Damage>* list : {&report.damaged, &report.other_damaged}) {
+      for (const Damage& damage : *list) {
+        const std::string place =
+            damage.key.empty() ? std::string() : sample_place(damage.key, damage.field);
+        console.print(Error(ErrorCode::kDataLoss, damage.shard, place, damage.cause).what());
+      }
     }
-    for (const std::string& damage : report.other_damage) console.print(damage);
     for (const Difference& difference : report.differences) {
       console.print(sample_place(difference.key, difference.field) + ": " + difference.cause);
     }

@@ -167,6 +167,12 @@ TEST_CASE("verify says what is damaged and fails", "[cli]") {
   const CommandResult unequal = run("verify raw out --json");
   CHECK(unequal.status == 1);
   CHECK(Json::parse(unequal.out).at("equal") == false);
+  CHECK(Json::parse(unequal.out).at("other_damaged").at(0).at("key") == "a/n00");
+
+  std::filesystem::create_directory(run.folder / "empty");
+  const CommandResult empty = run("verify empty");
+  CHECK(empty.status == 1);
+  CHECK(empty.err.find("holds no samples") != std::string::npos);
 }
 
 TEST_CASE("A reader of stdout that goes away is no failure", "[cli]") {
@@ -178,6 +184,8 @@ TEST_CASE("A reader of stdout that goes away is no failure", "[cli]") {
       shardmill_in(folder.path(), "inspect raw --list > >(head -1); wait; echo status $?");
   CHECK(result.err == "");
   CHECK(result.out.find("status 0") != std::string::npos);
+  shardmill_in(folder.path(), "inspect raw --extract all > >(head -1); wait");
+  CHECK(std::distance(std::filesystem::directory_iterator(folder / "all/c"), {}) == 6000);
   const CommandResult full = shardmill_in(folder.path(), "inspect raw --list > /dev/full");
   CHECK(full.status == 1);
   CHECK(full.err ==

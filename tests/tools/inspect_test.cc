@@ -217,3 +217,22 @@ TEST_CASE("--strict makes warnings count", "[inspect]") {
   CHECK(shardmill_in(folder.path(), "inspect raw").status == 0);
   CHECK(shardmill_in(folder.path(), "inspect raw --strict").status == 1);
 }
+
+TEST_CASE("inspect --list --hash is the same for equal arrays in every format", "[inspect]") {
+  TemporaryFolder folder;
+  python(folder.path(),
+         "import numpy as np, os\n"
+         "for c in 'ab':\n"
+         "  os.makedirs('raw/' + c)\n"
+         "  for i in range(3): np.save(f'raw/{c}/{i}.npy', np.full((2, 3), i, 'f4'))");
+  std::string expected;
+  for (const char* format : {"tar", "lmdb", "hdf5"}) {
+    const std::string out = format;
+    REQUIRE(shardmill_in(folder.path(), "convert raw " + out + " --quiet --to " + out).status == 0);
+    const CommandResult list = shardmill_in(folder.path(), "inspect " + out + " --list --hash");
+    if (expected.empty()) expected = list.out;
+    CHECK(list.out == expected);
+  }
+  CHECK(expected.find(sha256_hex(as_bytes(read_text(folder / "raw/a/0.npy")))) !=
+        std::string::npos);
+}
