@@ -5,6 +5,7 @@ Sets one side up, prints a line, then for each line with a number of seconds on 
 long and prints {"rate": samples a second, "first_ms": time to the first batch} as JSON.
 """
 import json
+import multiprocessing
 import os
 import sys
 import threading
@@ -270,7 +271,10 @@ def main():
     answer("ready")
     for line in sys.stdin:
         answer(side.run(float(line)))
-    os._exit(0)  # worker processes end with it
+    for worker in multiprocessing.active_children():
+        worker.terminate()
+        worker.join()
+    os._exit(0)  # without waiting for threads that still prepare batches
 
 
 main()
