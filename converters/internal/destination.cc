@@ -66,7 +66,10 @@ Destination::Destination(fs::path path, bool force, const SourceSet& sources) {
            "name a new directory");
   }
   if (!force) {
-    refuse(path_, "the directory holds a dataset already",
+    refuse(path_,
+           fs::exists(path_ / kManifestName)
+               ? "the directory holds a dataset already"
+               : "the directory holds what an unfinished conversion has left",
            "name a new one, or add --force to replace it");
   }
   replace_ = true;
