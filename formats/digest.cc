@@ -156,6 +156,8 @@ Digest SampleHasher::hash(const SampleView& sample) {
   return to_digest(XXH3_128bits_digest(s.xxh.get()));
 }
 
+Digest hash_bytes(Bytes bytes) { return to_digest(XXH3_128bits(bytes.data(), bytes.size())); }
+
 Digest hash_file(const std::string& path) {
   constexpr std::uint64_t kPiece = 1 << 20;
   internal::InputFile file(path, Access::kRead);

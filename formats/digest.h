@@ -44,6 +44,9 @@ class SampleHasher {
   std::unique_ptr<State> state_;
 };
 
+/// Returns the XXH3-128 of `bytes`.
+Digest hash_bytes(Bytes bytes);
+
 /// Returns the XXH3-128 of a file's bytes, read once with large reads.
 Digest hash_file(const std::string& path);
 

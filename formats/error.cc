@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -123,6 +124,43 @@ std::string sample_place(std::string_view key, std::string_view field) {
   std::string place = "sample \"" + escape(key) + "\"";
   if (!field.empty()) place += " field \"" + escape(field) + "\"";
   return place;
+}
+
+namespace {
+
+// Takes `NAME "TEXT"` from the front of `place` into `text`, undoing escape(). A quote inside TEXT
+// is not escaped; the right one is followed by the end, a space or a colon.
+bool take_quoted(std::string_view& place, std::string_view name, std::string& text) {
+  const std::string begin = std::string(name) + " \"";
+  if (!place.starts_with(begin)) return false;
+  std::size_t at = begin.size();
+  for (; at < place.size(); ++at) {
+    if (place[at] == '"' &&
+        (at + 1 == place.size() || place[at + 1] == ' ' || place[at + 1] == ':')) {
+      place.remove_prefix(at + 1);
+      if (place.starts_with(' ')) place.remove_prefix(1);
+      return true;
+    }
+    unsigned value = 0;
+    if (place.substr(at).starts_with("\\x") && at + 4 <= place.size() &&
+        std::from_chars(place.data() + at + 2, place.data() + at + 4, value, 16).ptr ==
+            place.data() + at + 4) {
+      text += static_cast<char>(value);
+      at += 3;
+    } else {
+      text += place[at];
+    }
+  }
+  text.clear();
+  return false;
+}
+
+}  // namespace
+
+SamplePlace parse_sample_place(std::string_view place) {
+  SamplePlace found;
+  if (take_quoted(place, "sample", found.key)) take_quoted(place, "field", found.field);
+  return found;
 }
 
 namespace internal {

@@ -64,6 +64,13 @@ std::string escape(std::string_view text);
 /// Returns the `place` of a sample and, unless empty, its field: `sample "KEY" field "jpg"`.
 std::string sample_place(std::string_view key, std::string_view field = {});
 
+/// The two parts of a `place`, unescaped; empty where it does not begin as sample_place() writes.
+struct SamplePlace {
+  std::string key;
+  std::string field;
+};
+SamplePlace parse_sample_place(std::string_view place);
+
 namespace internal {
 [[noreturn]] void check_failed(const char* condition, const char* file, int line) noexcept;
 }

@@ -56,6 +56,11 @@ class Batch {
   std::uint64_t index() const noexcept { return index_; }  ///< Number within the epoch, from 0.
   /// Returns each row's sample number in the dataset.
   std::span<const std::uint64_t> samples() const noexcept { return samples_; }
+  /// Returns each row's global position in the epoch, as Loader::replay() takes it.
+  std::span<const std::uint64_t> positions() const noexcept { return positions_; }
+  /// Returns 1 for each row that counts, 0 for one that only fills up the ranks' last batches
+  /// (Uneven::kPad): leave those out of metrics.
+  std::span<const std::uint8_t> valid() const noexcept { return valid_; }
   const std::vector<BatchOutput>& outputs() const noexcept { return outputs_; }
   /// Returns the output called `name`; throws kNotFound listing the names there are.
   const BatchOutput& operator[](std::string_view name) const;
@@ -69,6 +74,8 @@ class Batch {
   std::uint64_t epoch_ = 0;
   std::uint64_t index_ = 0;
   std::vector<std::uint64_t> samples_;
+  std::vector<std::uint64_t> positions_;
+  std::vector<std::uint8_t> valid_;
   std::vector<BatchOutput> outputs_;
 };
 

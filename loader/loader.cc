@@ -10,11 +10,15 @@
 #include <filesystem>
 #include <thread>
 
+#include "loader/internal/bad_samples.h"
 #include "loader/internal/claims.h"
+#include "loader/internal/drop_rows.h"
 #include "loader/internal/nursery.h"
 #include "loader/internal/nursery_client.h"
 #include "loader/internal/order.h"
 #include "loader/internal/producer.h"
+#include "loader/internal/resume.h"
+#include "loader/internal/schedule.h"
 #include "loader/internal/shared.h"
 #include "loader/internal/warn.h"
 #include "loader/system/futex.h"
@@ -30,6 +34,7 @@ constexpr std::size_t kGrowth = 4;     // times the slots that it starts with th
 constexpr std::size_t kLeastRoom = 16;
 constexpr long kWaitMs = 100;  // between two looks at the nursery while waiting
 constexpr std::int64_t kLeaseWarningMs = 1000;
+constexpr std::uint64_t kSubstituteStream = ~std::uint64_t{1};  // of Random
 
 std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
@@ -40,11 +45,22 @@ std::string absolute_spec(const std::string& spec) {
   return spec.empty() ? spec : std::filesystem::absolute(spec).lexically_normal().string();
 }
 
+// A place in the sequence of batches.
+struct Place {
+  std::uint64_t epoch = 0;
+  std::uint64_t lanes = 1;  // world size when the epoch was begun
+  Schedule schedule;
+  std::uint64_t batch = 0;  // the next one, counted from the schedule's cursor
+
+  bool at_end() const { return batch >= schedule.batches(); }
+  bool at_start_of(std::uint64_t wanted) const { return epoch == wanted && batch == 0; }
+};
+
 // A batch that was published and not yet delivered.
 struct InFlight {
   std::uint32_t slot = 0;
   std::uint64_t epoch = 0;
-  std::uint64_t index = 0;
+  std::uint64_t batch = 0;
 };
 
 }  // namespace
@@ -57,11 +73,13 @@ struct Loader::State {
   std::vector<OutputPlace> places;
   std::deque<InFlight> in_flight;
   std::vector<PlanEntry> plan;  // scratch
-  std::uint64_t epoch = 0;      // of the next batch to deliver
-  std::uint64_t index = 0;
-  std::uint64_t publish_epoch = 0;  // of the next batch to publish
-  std::uint64_t publish_index = 0;
-  std::optional<EpochOrder> order;  // of publish_epoch
+  std::optional<SampleOrder> order;
+  std::optional<BadSampleLedger> ledger;
+  Place delivering;  // the next batch to deliver
+  Place publishing;  // the next batch to publish
+  bool seed_given = false;
+  std::string identity;             // of the dataset, once asked for
+  std::unique_ptr<State> replayer;  // makes single rows
   std::shared_ptr<Device> device;   // while pinning works
   bool pinning_tried = false;
   bool failed = false;
@@ -69,29 +87,38 @@ struct Loader::State {
   State(std::string spec, std::optional<Dataset> dataset, LoaderOptions options);
 
   const LoaderOptions& options() const { return shared.options; }
-  std::uint64_t batches() const;
+  Place start_of(std::uint64_t epoch) const;
   bool next(Batch& batch);
   void start_epoch(std::uint64_t epoch);
+  std::string state();
+  void resume(std::string_view text);
+  Batch replay(std::uint64_t epoch, std::uint64_t position);
 
  private:
   void check_usable() const;
+  void warn_of_oddities() const;
   void open_slots();
   void try_pinning();
-  void make_plan();
+  void make_plan(const Place& place);
+  void plan_position(std::uint64_t epoch, std::uint64_t position);
+  void set_place(const Place& place);
   void prepare(std::uint32_t slot);
   void publish_ahead();
   std::uint32_t wait_for_slot();
-  std::uint32_t produce_inline();
+  std::uint32_t take_prepared();
+  std::uint32_t produce_plan();
   template <class Wait>
   void guarded(const Wait& wait);
   void wait_for_batch(std::uint32_t slot);
   void drain();
-  void advance_publishing();
-  void deliver(std::uint32_t slot, Batch& batch);
+  bool deliver(std::uint32_t slot, Batch& batch);
+  bool settle_bad_samples(const SlotControl& control);
 };
 
 Loader::State::State(std::string spec, std::optional<Dataset> dataset, LoaderOptions given)
-    : shared(make_shared_state(std::move(spec), resolve_options(std::move(given)))) {
+    : seed_given(given.seed.has_value()) {
+  shared = make_shared_state(std::move(spec), resolve_options(std::move(given)));
+  ledger.emplace(options());
   shared.dataset = std::move(dataset);
   if (options().num_workers > 0) {
     nursery = std::make_unique<NurseryClient>(shared);
@@ -104,7 +131,13 @@ Loader::State::State(std::string spec, std::optional<Dataset> dataset, LoaderOpt
     throw Error(ErrorCode::kInvalidArgument, shared.spec, {}, "the dataset holds no samples",
                 "check the path with shardmill inspect");
   }
+  const std::uint64_t size = shared.dataset->size();
+  order.emplace(options(), std::span(&size, 1), std::span<const double>(),
+                shared.dataset->format().traits());
   open_slots();
+  delivering = publishing = start_of(0);
+  warn_of_oddities();
+  ledger->begin_epoch(delivering.schedule.delivered_rows());
   if (nursery) {
     nursery->order_workers(options().num_workers);
     publish_ahead();
@@ -139,30 +172,62 @@ void Loader::State::open_slots() {
   shared.ring->open(layout, slots);
 }
 
-std::uint64_t Loader::State::batches() const {
-  const std::uint64_t samples = shared.dataset->size();
-  const std::uint64_t size = options().batch_size;
-  return options().drop_last ? samples / size : (samples + size - 1) / size;
+void Loader::State::warn_of_oddities() const {
+  if (delivering.schedule.batches() == 0) {
+    warn_once("this rank has " + std::to_string(delivering.schedule.rows()) +
+              " samples in an epoch and so no batch of " + std::to_string(options().batch_size));
+  }
+  if (options().bad_samples == BadSamples::kSkip && options().world_size > 1) {
+    warn_once(
+        "bad samples are skipped: ranks may get batches of different size; use kReplace "
+        "where they must stay in step");
+  }
 }
 
-// Fills `plan` with the rows of the next batch to publish.
-void Loader::State::make_plan() {
-  if (!order) {
-    order.emplace(options().shuffle, shared.dataset->size(), *options().seed, publish_epoch);
-  }
-  const std::uint64_t begin = publish_index * options().batch_size;
-  const std::uint64_t end = std::min(begin + options().batch_size, shared.dataset->size());
+// Returns the beginning of an epoch.
+Place Loader::State::start_of(std::uint64_t epoch) const {
+  Place place;
+  place.epoch = epoch;
+  place.lanes = static_cast<std::uint64_t>(options().world_size);
+  place.schedule = {.total = order->positions(),
+                    .cursor = 0,
+                    .rank = static_cast<std::uint64_t>(options().rank),
+                    .world_size = static_cast<std::uint64_t>(options().world_size),
+                    .batch_size = options().batch_size,
+                    .uneven = options().uneven,
+                    .drop_last = options().drop_last};
+  return place;
+}
+
+// Fills `plan` with the rows of the batch at `place`.
+void Loader::State::make_plan(const Place& place) {
+  order->begin(*options().seed, place.epoch, place.lanes);
   plan.clear();
-  for (std::uint64_t position = begin; position < end; ++position) {
-    plan.push_back({order->sample(position), publish_epoch, position});
+  const std::uint64_t rows = place.schedule.rows_of(place.batch);
+  for (std::uint64_t row = 0; row < rows; ++row) {
+    plan_position(place.epoch, place.schedule.position(place.batch, row));
   }
 }
 
-void Loader::State::advance_publishing() {
-  if (++publish_index < batches()) return;
-  publish_index = 0;
-  ++publish_epoch;
-  order.reset();
+// Appends the row at a global position to `plan`. REQUIRES: the order is that of `epoch`.
+void Loader::State::plan_position(std::uint64_t epoch, std::uint64_t position) {
+  const std::uint64_t positions = order->positions();
+  PlanEntry& entry = plan.emplace_back();
+  entry.seed = *options().seed;
+  entry.epoch = epoch;
+  entry.position = position;
+  entry.sample[0] = order->sample(position % positions);
+  entry.substitutes = 0;
+  if (options().bad_samples != BadSamples::kReplace) return;
+  Random random(entry.seed, epoch, position, kSubstituteStream);
+  std::uint64_t* const end = entry.sample + 1 + kSubstitutes;
+  for (std::uint64_t* next = entry.sample + 1; next != end; ++next, ++entry.substitutes) {
+    // A sample of its own, where there are enough of them.
+    for (std::size_t i = 0; i <= kSubstitutes; ++i) {
+      *next = order->any_sample(random);
+      if (std::find(entry.sample, next, *next) == next) break;
+    }
+  }
 }
 
 // Makes a slot ready for its next batch: memory that one huge batch took goes back, and pages are
@@ -184,14 +249,16 @@ void Loader::State::prepare(std::uint32_t slot) {
 // Publishes batches, also of the next epoch, while fewer than `prefetch` are in flight and slots
 // are free.
 void Loader::State::publish_ahead() {
-  while (batches() > 0 && in_flight.size() < static_cast<std::size_t>(options().prefetch)) {
+  while (in_flight.size() < static_cast<std::size_t>(options().prefetch)) {
+    if (publishing.at_end()) publishing = start_of(publishing.epoch + 1);
+    if (publishing.at_end()) return;  // epochs without any batch
     const std::optional<std::uint32_t> slot = shared.ring->free_slot();
     if (!slot) return;
     prepare(*slot);
-    make_plan();
+    make_plan(publishing);
     publish(shared.control, *slot, plan);
-    in_flight.push_back({*slot, publish_epoch, publish_index});
-    advance_publishing();
+    in_flight.push_back({*slot, publishing.epoch, publishing.batch});
+    ++publishing.batch;
   }
 }
 
@@ -234,39 +301,47 @@ bool Loader::State::next(Batch& batch) {
   check_usable();
   batch = Batch();
   if (!pinning_tried) try_pinning();
-  if (index >= batches()) return false;
-  std::uint32_t slot = 0;
-  if (nursery) {
-    publish_ahead();
-    if (in_flight.empty()) {
-      shared.ring->take_back(wait_for_slot());
-      publish_ahead();
+  while (!delivering.at_end()) {
+    std::uint32_t slot = 0;
+    if (nursery) {
+      slot = take_prepared();
+    } else {
+      make_plan(delivering);
+      slot = produce_plan();
     }
-    slot = in_flight.front().slot;
-    wait_for_batch(slot);
-    in_flight.pop_front();
-    shared.control->oldest.fetch_add(1);
-  } else {
-    slot = produce_inline();
+    ++delivering.batch;
+    const bool any = deliver(slot, batch);
+    if (nursery) publish_ahead();
+    if (any) return true;
   }
-  ++index;
-  deliver(slot, batch);
-  if (nursery) publish_ahead();
-  return true;
+  return false;
 }
 
-// Makes the next batch in this process.
-std::uint32_t Loader::State::produce_inline() {
+// Waits for the oldest batch in flight.
+std::uint32_t Loader::State::take_prepared() {
+  publish_ahead();
+  if (in_flight.empty()) {
+    shared.ring->take_back(wait_for_slot());
+    publish_ahead();
+  }
+  const std::uint32_t slot = in_flight.front().slot;
+  wait_for_batch(slot);
+  in_flight.pop_front();
+  shared.control->oldest.fetch_add(1);
+  return slot;
+}
+
+// Makes the rows of `plan` in this process.
+std::uint32_t Loader::State::produce_plan() {
   const std::uint32_t slot = wait_for_slot();
   prepare(slot);
-  make_plan();
-  advance_publishing();
   const SlotControl control = shared.control.slot(slot);
   control.header->rows = static_cast<std::uint32_t>(plan.size());
   for (auto& used : control.header->arena_used) used.store(0, std::memory_order_relaxed);
   const std::uint64_t begin = now_ns();  // the consumer waits for all of it
   for (std::size_t row = 0; row < plan.size(); ++row) {
     control.plan[row] = plan[row];
+    control.failed[row].store(0, std::memory_order_relaxed);
     producer->produce(control, shared.ring->memory(slot), row, shared.stats().rows[0]);
   }
   producer->pack(control, shared.ring->memory(slot));
@@ -300,17 +375,21 @@ void Loader::State::wait_for_batch(std::uint32_t slot) {
   shared.stats().wait_ns.fetch_add(now_ns() - begin, std::memory_order_relaxed);
 }
 
-void Loader::State::deliver(std::uint32_t slot, Batch& batch) {
+// Lends the batch in `slot`. False if all of its rows were skipped.
+bool Loader::State::deliver(std::uint32_t slot, Batch& batch) {
   const SlotControl control = shared.control.slot(slot);
-  const std::size_t rows = control.header->rows;
-  auto lease = std::make_shared<SlotLease>(shared.ring, slot);
-  for (std::size_t row = 0; row < rows; ++row) {
-    if (control.status[row].load() != RowStatus::kGood) throw Error(control.errors[row].load());
-  }
+  auto lease = std::make_shared<SlotLease>(shared.ring, slot);  // gives it back whatever happens
   const SlotMemory memory = shared.ring->memory(slot);
-  batch.epoch_ = epoch;
-  batch.index_ = index - 1;
-  for (std::size_t row = 0; row < rows; ++row) batch.samples_.push_back(control.plan[row].sample);
+  if (settle_bad_samples(control)) drop_bad_rows(control, memory, places);
+  const std::size_t rows = control.header->rows;
+  if (rows == 0) return false;
+  batch.epoch_ = delivering.epoch;
+  batch.index_ = delivering.schedule.index(delivering.batch - 1);
+  for (std::size_t row = 0; row < rows; ++row) {
+    batch.samples_.push_back(control.sample(row));
+    batch.positions_.push_back(control.plan[row].position);
+    batch.valid_.push_back(control.plan[row].position < delivering.schedule.total);
+  }
   for (std::size_t i = 0; i < places.size(); ++i) {
     const Output& output = options().outputs[i];
     const OutputPlace& place = places[i];
@@ -329,6 +408,33 @@ void Loader::State::deliver(std::uint32_t slot, Batch& batch) {
   batch.lease_ = std::move(lease);
   shared.stats().batches.fetch_add(1, std::memory_order_relaxed);
   shared.stats().samples.fetch_add(rows, std::memory_order_relaxed);
+  return true;
+}
+
+// Deals with the samples that could not be delivered, in row order. Returns true if rows are to be
+// dropped.
+bool Loader::State::settle_bad_samples(const SlotControl& control) {
+  bool dropped = false;
+  for (std::size_t row = 0; row < control.header->rows; ++row) {
+    const std::size_t failed = control.failed[row].load(std::memory_order_relaxed);
+    if (failed == 0) continue;
+    const PlanEntry& entry = control.plan[row];
+    const bool good = control.status[row].load() == RowStatus::kGood;
+    if (!good && options().bad_samples == BadSamples::kFail) {
+      throw Error(control.error(row, failed - 1).load());
+    }
+    for (std::size_t i = 0; i < failed; ++i) {
+      ledger->add({entry.epoch, entry.position, entry.sample[i], good || i + 1 < failed,
+                   control.error(row, i).load()});
+    }
+    if (!good && options().bad_samples == BadSamples::kReplace) {
+      ErrorInfo info = control.error(row, failed - 1).load();
+      info.cause += "; so were the " + std::to_string(failed - 1) + " samples tried before it";
+      throw Error(info);
+    }
+    dropped |= !good;
+  }
+  return dropped;
 }
 
 // Gives up all batches in flight and waits until nobody works on them.
@@ -354,21 +460,103 @@ void Loader::State::check_usable() const {
 
 void Loader::State::start_epoch(std::uint64_t wanted) {
   check_usable();
+  if (delivering.at_start_of(wanted)) return;  // also behind resume()
   const bool prepared = in_flight.empty()
-                            ? publish_epoch == wanted && publish_index == 0
-                            : in_flight.front().epoch == wanted && in_flight.front().index == 0;
-  if (!prepared) {
-    if (nursery) drain();
-    publish_epoch = wanted;
-    publish_index = 0;
-    order.reset();
+                            ? publishing.at_start_of(wanted)
+                            : in_flight.front().epoch == wanted && in_flight.front().batch == 0;
+  if (prepared) {
+    delivering = start_of(wanted);
+    ledger->begin_epoch(delivering.schedule.delivered_rows());
+    if (nursery) nursery->new_epoch();
+  } else {
+    set_place(start_of(wanted));
   }
-  epoch = wanted;
-  index = 0;
+  if (nursery) publish_ahead();
+}
+
+// Gives up what was prepared and goes on at `place`.
+void Loader::State::set_place(const Place& place) {
   if (nursery) {
+    drain();
     nursery->new_epoch();
-    publish_ahead();
   }
+  delivering = publishing = place;
+  ledger->begin_epoch(delivering.schedule.delivered_rows());
+}
+
+std::string Loader::State::state() {
+  if (identity.empty()) identity = dataset_identity(std::span(&*shared.dataset, 1));
+  return SavedState{
+      *options().seed,  delivering.epoch, delivering.schedule.cursor_after(delivering.batch),
+      delivering.lanes, identity,         hex(order->digest())}
+      .to_json();
+}
+
+void Loader::State::resume(std::string_view text) {
+  check_usable();
+  const SavedState saved = SavedState::from_json(text);
+  const auto refuse = [&](const std::string& cause, const std::string& remedy) {
+    throw Error(ErrorCode::kInvalidArgument, shared.spec, "loader state", cause, remedy);
+  };
+  if (identity.empty()) identity = dataset_identity(std::span(&*shared.dataset, 1));
+  if (saved.dataset != identity) {
+    refuse("was taken from another dataset (" + saved.dataset + ", this one is " + identity +
+               "): a shard has another name, size or number of samples",
+           "load the dataset that the run began with");
+  }
+  if (saved.options != hex(order->digest())) {
+    refuse("was taken with another order of samples",
+           "use the shuffle, block_size, block_window, subset, repeat, weights and "
+           "samples_per_epoch that the run began with");
+  }
+  if (seed_given && saved.seed != *options().seed) {
+    refuse("was taken with seed " + std::to_string(saved.seed) + ", the option gives " +
+               std::to_string(*options().seed),
+           "leave the option open, or give the same");
+  }
+  if (saved.cursor > order->positions()) {
+    refuse("stands at sample " + std::to_string(saved.cursor) + " of an epoch of " +
+               std::to_string(order->positions()),
+           "pass the text that Loader::state() returned");
+  }
+  shared.options.seed = saved.seed;
+  Place place = start_of(saved.epoch);
+  place.lanes = saved.lanes;
+  place.schedule.cursor = saved.cursor;
+  set_place(place);
+  if (nursery) publish_ahead();
+}
+
+Batch Loader::State::replay(std::uint64_t epoch, std::uint64_t position) {
+  if (!replayer) {
+    LoaderOptions single = options();
+    single.num_workers = 0;
+    single.prefetch = kAuto;
+    single.sample_timeout_ms = 0;
+    single.batch_size = 1;
+    single.pin_memory = false;
+    single.bad_sample_log.clear();
+    if (single.bad_samples == BadSamples::kSkip) single.bad_samples = BadSamples::kFail;
+    replayer = std::make_unique<State>(shared.spec, shared.dataset, std::move(single));
+  }
+  const std::uint64_t padded =
+      order->positions() + static_cast<std::uint64_t>(options().world_size);
+  if (position >= padded) {
+    throw Error(ErrorCode::kInvalidArgument, shared.spec, "position " + std::to_string(position),
+                "an epoch has " + std::to_string(order->positions()) + " positions");
+  }
+  State& one = *replayer;
+  one.shared.options.seed = *options().seed;
+  one.delivering.epoch = epoch;
+  one.delivering.batch = 1;
+  one.ledger->begin_epoch(kSubstitutes + 1);
+  one.order->begin(*options().seed, epoch,
+                   epoch == delivering.epoch ? delivering.lanes : start_of(epoch).lanes);
+  one.plan.clear();
+  one.plan_position(epoch, position);
+  Batch batch;
+  one.deliver(one.produce_plan(), batch);
+  return batch;
 }
 
 Loader::Loader(std::string dataset, LoaderOptions options)
@@ -383,11 +571,26 @@ Loader& Loader::operator=(Loader&&) noexcept = default;
 
 const Dataset& Loader::dataset() const noexcept { return *state_->shared.dataset; }
 const LoaderOptions& Loader::options() const noexcept { return state_->options(); }
-std::uint64_t Loader::batches_per_epoch() const noexcept { return state_->batches(); }
+
+std::uint64_t Loader::batches_per_epoch() const noexcept {
+  return state_->start_of(0).schedule.batches();
+}
 
 std::uint64_t Loader::samples_per_epoch() const noexcept {
-  const std::uint64_t samples = dataset().size();
-  return options().drop_last ? batches_per_epoch() * options().batch_size : samples;
+  return state_->start_of(0).schedule.delivered_rows();
+}
+
+std::string Loader::state() const { return state_->state(); }
+void Loader::resume(std::string_view state) { state_->resume(state); }
+std::uint64_t Loader::current_epoch() const noexcept { return state_->delivering.epoch; }
+Batch Loader::replay(std::uint64_t epoch, std::uint64_t position) {
+  return state_->replay(epoch, position);
+}
+
+double Loader::shuffle_quality() const {
+  SampleOrder& order = *state_->order;
+  order.begin(*state_->options().seed, state_->delivering.epoch, state_->delivering.lanes);
+  return order.quality(state_->options().batch_size);
 }
 
 void Loader::start_epoch(std::uint64_t epoch) { state_->start_epoch(epoch); }
@@ -404,6 +607,7 @@ LoaderStats Loader::stats() const {
   stats.batches = file.batches.load();
   stats.samples = file.samples.load();
   stats.wait_ns = file.wait_ns.load();
+  stats.bad_samples = state_->ledger->total();
   stats.deaths = state_->shared.control->deaths.load();
   stats.redone = state_->shared.control->redone.load();
   stats.pinned = state_->device != nullptr;

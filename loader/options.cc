@@ -2,6 +2,7 @@
 #include <shardmill/formats/error.h>
 #include <shardmill/loader/options.h>
 #include <shardmill/loader/system/cpus.h>
+#include <shardmill/loader/system/ranks.h>
 
 #include <algorithm>
 #include <random>
@@ -80,6 +81,44 @@ Output computed_output(std::string name, ArrayType row, RowFunction compute) {
   return {std::move(name), OutputKind::kComputed, {}, std::move(row), std::move(compute)};
 }
 
+namespace {
+
+void check_sampling(const LoaderOptions& options) {
+  if (options.repeat < 1) refuse("repeat", "0", "1 or more");
+  if (options.weights.empty()) return;
+  if (options.repeat > 1) {
+    refuse("repeat", std::to_string(options.repeat),
+           "1 with weights: samples_per_epoch says how many are drawn");
+  }
+  if (options.shuffle == Shuffle::kBlock) {
+    refuse("shuffle", "block", "none or full with weights: draws with replacement have no order");
+  }
+}
+
+void check_ranks(const LoaderOptions& options) {
+  const auto number = [](int value) { return std::to_string(value); };
+  if ((options.rank == kAuto) != (options.world_size == kAuto)) {
+    refuse(options.rank == kAuto ? "rank" : "world_size", "left open",
+           "given where the other of rank and world_size is");
+  }
+  if (options.rank == kAuto) return;
+  if (options.world_size < 1) refuse("world_size", number(options.world_size), "1 or more");
+  if (options.rank < 0 || options.rank >= options.world_size) {
+    refuse("rank", number(options.rank), "0 to world_size - 1 = " + number(options.world_size - 1));
+  }
+}
+
+void check_bad_samples(const LoaderOptions& options) {
+  if (!(options.max_bad_fraction >= 0) || options.max_bad_fraction > 1) {
+    refuse("max_bad_fraction", std::to_string(options.max_bad_fraction), "0 to 1");
+  }
+  if (!options.bad_sample_log.empty() && options.bad_samples == BadSamples::kFail) {
+    internal::warn_once("bad_sample_log has no effect while bad samples are errors (kFail)");
+  }
+}
+
+}  // namespace
+
 void check_options(const LoaderOptions& options) {
   const auto number = [](auto value) { return std::to_string(value); };
   if (options.batch_size < 1 || options.batch_size > kMaxBatchSize) {
@@ -106,6 +145,9 @@ void check_options(const LoaderOptions& options) {
   if (options.lease_timeout_ms < 0) {
     refuse("lease_timeout_ms", number(options.lease_timeout_ms), "0 or more");
   }
+  check_sampling(options);
+  check_ranks(options);
+  check_bad_samples(options);
   check_outputs(options.outputs);
 }
 
@@ -121,6 +163,12 @@ LoaderOptions resolve_options(LoaderOptions options) {
     internal::warn_once("prefetch has no effect with num_workers = 0");
   }
   if (options.prefetch == kAuto) options.prefetch = kDefaultPrefetch;
+  if (options.rank == kAuto) {
+    const RankInfo found = detect_rank();
+    options.rank = found.rank;
+    options.world_size = found.world_size;
+  }
+  if (!options.seed && options.world_size > 1) options.seed = 0;
   if (!options.seed) {
     std::random_device device;
     options.seed = std::uint64_t{device()} << 32 | device();

@@ -24,6 +24,7 @@ struct LoaderStats {
   std::uint64_t wait_ns = 0;         ///< Time next() waited for a batch.
   std::uint64_t deaths = 0;          ///< Workers that died.
   std::uint64_t redone = 0;          ///< Samples done again after a death.
+  std::uint64_t bad_samples = 0;     ///< Skipped or replaced.
   bool pinned = false;               ///< Batches lie in page-locked memory.
 };
 

@@ -25,6 +25,7 @@ void publish(const ControlView& control, std::uint32_t slot, std::span<const Pla
   for (std::size_t row = 0; row < plan.size(); ++row) {
     s.plan[row] = plan[row];
     s.tries[row] = 0;
+    s.failed[row].store(0, std::memory_order_relaxed);
     s.status[row].store(RowStatus::kPending, std::memory_order_relaxed);
   }
   for (std::size_t row = 0; row < plan.size(); ++row) {
@@ -118,7 +119,7 @@ void Claimer::try_seal(std::uint32_t slot) noexcept {
 }
 
 Recovered recover(const ControlView& control, std::uint32_t serial, bool bad_at_once,
-                  const std::function<ErrorInfo(const PlanEntry&)>& describe) {
+                  const std::function<ErrorInfo(std::uint64_t)>& describe) {
   Recovered found;
   const std::size_t slots = control->slots.load();
   for (std::uint32_t slot = 0; slot < slots; ++slot) {
@@ -128,7 +129,7 @@ Recovered recover(const ControlView& control, std::uint32_t serial, bool bad_at_
       std::uint32_t expected = serial;
       // Fails if the slot was closed and published anew between the look and here.
       if (!s.owner[row].compare_exchange_strong(expected, kNursery)) continue;
-      found.sample = s.plan[row];
+      found.sample = s.sample(row);
       ++s.tries[row];
       if (!bad_at_once && s.tries[row] < kDeathsOfBadSample) {
         control->redone.fetch_add(1);
@@ -136,8 +137,10 @@ Recovered recover(const ControlView& control, std::uint32_t serial, bool bad_at_
         continue;
       }
       found.blamed = true;
-      s.errors[row].store(describe(s.plan[row]));
-      s.status[row].store(RowStatus::kBad);
+      if (s.reject_sample(row, describe(s.sample(row)))) {  // another one takes its place
+        s.owner[row].store(kFree, std::memory_order_release);
+        continue;
+      }
       s.done[row / 64].fetch_or(std::uint64_t{1} << (row % 64));
     }
     std::uint32_t expected = serial;

@@ -61,15 +61,15 @@ class Claimer {
 
 /// What recover() found unfinished.
 struct Recovered {
-  std::optional<PlanEntry> sample;
-  bool blamed = false;  ///< The sample was made bad instead of being freed for another try.
+  std::optional<std::uint64_t> sample;
+  bool blamed = false;  ///< The sample is bad; another one takes its place, or the row is bad.
 };
 
 /// Gives the unfinished rows of worker `serial` to others. A row that has killed before (or any,
-/// if `bad_at_once`) is made bad with `describe(sample)`. Nursery only, and only after waitpid()
-/// has returned that worker: no instruction of it can run any more.
+/// if `bad_at_once`) loses its sample, with the error `describe(sample)`. Nursery only, and only
+/// after waitpid() has returned that worker: no instruction of it can run any more.
 Recovered recover(const ControlView& control, std::uint32_t serial, bool bad_at_once,
-                  const std::function<ErrorInfo(const PlanEntry&)>& describe);
+                  const std::function<ErrorInfo(std::uint64_t sample)>& describe);
 
 /// Wakes workers and trainer. Follows every recover(): it makes up for a wake that the dead worker
 /// owed, and sends the others to the freed rows.

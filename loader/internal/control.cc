@@ -24,7 +24,7 @@ constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to -
 
 // Offsets of a slot's arrays; the error cells come last, on pages of their own.
 struct SlotOffsets {
-  std::size_t done, owner, plan, ranges, status, tries, errors, total;
+  std::size_t done, owner, plan, ranges, status, tries, failed, errors, total;
 
   explicit SlotOffsets(std::size_t rows) {
     std::size_t at = sizeof(SlotHeader);
@@ -39,31 +39,36 @@ struct SlotOffsets {
     ranges = take(rows * kMaxRagged * sizeof(RaggedRange));
     status = take(rows);
     tries = take(rows);
+    failed = take(rows);
     at = round_up(at, kPage);
-    errors = take(rows * sizeof(ErrorCell));
+    errors = take(rows * (1 + kSubstitutes) * sizeof(RowErrorCell));
     total = round_up(at, kPage);
   }
 };
 
 }  // namespace
 
-void ErrorCell::store(const ErrorInfo& info) noexcept {
+template <std::size_t kTextBytes>
+void BasicErrorCell<kTextBytes>::store(const ErrorInfo& info) noexcept {
   code = static_cast<std::uint32_t>(info.code);
-  const std::array<const std::string*, 4> parts = {&info.path, &info.place, &info.cause,
-                                                   &info.remedy};
+  // Each part may take its share of the room that is left; the cause comes last and so has what
+  // the others did not need.
+  const std::array<const std::string*, 4> parts = {&info.path, &info.place, &info.remedy,
+                                                   &info.cause};
   std::size_t used = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const std::size_t length = std::min(parts[i]->size(), kTextBytes / parts.size());
+    const std::size_t length = std::min(parts[i]->size(), (kTextBytes - used) / (parts.size() - i));
     lengths[i] = static_cast<std::uint32_t>(length);
     std::memcpy(text + used, parts[i]->data(), length);
     used += length;
   }
 }
 
-ErrorInfo ErrorCell::load() const {
+template <std::size_t kTextBytes>
+ErrorInfo BasicErrorCell<kTextBytes>::load() const {
   ErrorInfo info;
   info.code = static_cast<ErrorCode>(code);
-  const std::array<std::string*, 4> parts = {&info.path, &info.place, &info.cause, &info.remedy};
+  const std::array<std::string*, 4> parts = {&info.path, &info.place, &info.remedy, &info.cause};
   std::size_t used = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     parts[i]->assign(text + used, lengths[i]);
@@ -71,6 +76,9 @@ ErrorInfo ErrorCell::load() const {
   }
   return info;
 }
+
+template struct BasicErrorCell<4076>;
+template struct BasicErrorCell<1004>;
 
 SlotControl::SlotControl(std::byte* base, std::size_t batch_size) noexcept {
   const SlotOffsets offsets(batch_size);
@@ -81,11 +89,22 @@ SlotControl::SlotControl(std::byte* base, std::size_t batch_size) noexcept {
   ranges = reinterpret_cast<RaggedRange*>(base + offsets.ranges);
   status = reinterpret_cast<std::atomic<RowStatus>*>(base + offsets.status);
   tries = reinterpret_cast<std::uint8_t*>(base + offsets.tries);
-  errors = reinterpret_cast<ErrorCell*>(base + offsets.errors);
+  failed = reinterpret_cast<std::atomic<std::uint8_t>*>(base + offsets.failed);
+  errors = reinterpret_cast<RowErrorCell*>(base + offsets.errors);
 }
 
 std::size_t SlotControl::bytes(std::size_t batch_size) noexcept {
   return SlotOffsets(batch_size).total;
+}
+
+bool SlotControl::reject_sample(std::size_t row, const ErrorInfo& error) const noexcept {
+  const std::uint8_t before = failed[row].load();
+  this->error(row, before).store(error);
+  failed[row].store(static_cast<std::uint8_t>(before + 1));
+  tries[row] = 0;
+  if (before < plan[row].substitutes) return true;
+  status[row].store(RowStatus::kBad);
+  return false;
 }
 
 bool SlotControl::rows_done() const noexcept {

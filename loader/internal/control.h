@@ -3,6 +3,7 @@
 
 #include <shardmill/formats/error.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -27,9 +28,12 @@ inline constexpr std::uint32_t kFirstSerial = 16;
 /// How a row ended.
 enum class RowStatus : std::uint8_t { kPending, kGood, kBad };
 
-/// An ErrorInfo on its way between processes; long texts are cut.
-struct ErrorCell {
-  static constexpr std::size_t kTextBytes = 4000;
+/// Others tried where a sample is bad and BadSamples::kReplace.
+inline constexpr std::size_t kSubstitutes = 3;
+
+/// An ErrorInfo on its way between processes; long texts are cut, the cause's last.
+template <std::size_t kTextBytes>
+struct BasicErrorCell {
   std::uint32_t code;
   std::uint32_t lengths[4];
   char text[kTextBytes];
@@ -37,12 +41,16 @@ struct ErrorCell {
   void store(const ErrorInfo& info) noexcept;
   ErrorInfo load() const;
 };
+using ErrorCell = BasicErrorCell<4076>;
+using RowErrorCell = BasicErrorCell<1004>;
 
 /// What one position of a slot is to become.
 struct PlanEntry {
-  std::uint64_t sample;
+  std::uint64_t seed;
   std::uint64_t epoch;
-  std::uint64_t position;  ///< Global, in the epoch.
+  std::uint64_t position;                  ///< Global, in the epoch.
+  std::uint64_t sample[1 + kSubstitutes];  ///< The one meant, and what may take its place.
+  std::uint32_t substitutes;               ///< How many of them may.
 };
 
 /// Where a row's value of one ragged output lies in the slot's arena.
@@ -66,13 +74,24 @@ struct SlotControl {
   PlanEntry* plan;                    ///< One a row.
   RaggedRange* ranges;                ///< Rows × kMaxRagged.
   std::atomic<RowStatus>* status;     ///< One a row.
-  std::uint8_t* tries;                ///< One a row: deaths it caused.
-  ErrorCell* errors;                  ///< One a row; touched by errors only.
+  std::uint8_t* tries;                ///< One a row: deaths that its present sample caused.
+  std::atomic<std::uint8_t>* failed;  ///< One a row: samples that were tried and are bad.
+  RowErrorCell* errors;               ///< 1 + kSubstitutes a row; touched by errors only.
 
   SlotControl(std::byte* base, std::size_t batch_size) noexcept;
   /// Returns how many bytes a slot's words take.
   static std::size_t bytes(std::size_t batch_size) noexcept;
 
+  /// Returns the sample that row `row` is to be made of now.
+  std::uint64_t sample(std::size_t row) const noexcept {
+    return plan[row].sample[std::min<std::size_t>(failed[row].load(), plan[row].substitutes)];
+  }
+  RowErrorCell& error(std::size_t row, std::size_t tried) const noexcept {
+    return errors[row * (1 + kSubstitutes) + tried];
+  }
+  /// Records that the row's present sample is bad. True if another one may take its place; else
+  /// the row's status is bad now. For the row's holder.
+  bool reject_sample(std::size_t row, const ErrorInfo& error) const noexcept;
   bool done_bit(std::size_t row) const noexcept { return done[row / 64].load() >> (row % 64) & 1; }
   /// True if every row is done. Exact: done bits are set once and cleared by publishing only.
   bool rows_done() const noexcept;

@@ -182,7 +182,7 @@ class Nursery {
 
   void worker_died(std::size_t row, int status, const rusage& usage) {
     Worker& worker = workers_[row];
-    const auto describe = [&](const PlanEntry& plan) { return bad_sample(plan, worker, status); };
+    const auto describe = [&](std::uint64_t sample) { return bad_sample(sample, worker, status); };
     const Recovered found = recover(control_, worker.serial, worker.timed_out, describe);
     const std::uint64_t number = control_->deaths.load();
     DeathRecord& record = control_->death_log[number % kMaxDeaths];
@@ -192,7 +192,7 @@ class Nursery {
               worker.timed_out ? 1u : 0u,
               found.blamed ? 1u : 0u,
               found.sample ? 1u : 0u,
-              found.sample ? found.sample->sample : 0,
+              found.sample.value_or(0),
               static_cast<std::uint64_t>(usage.ru_maxrss)};
     control_->deaths.store(number + 1);
     worker.pid = 0;
@@ -200,11 +200,11 @@ class Nursery {
   }
 
   // The key was known to the worker alone; the shard and the number in it say as much.
-  ErrorInfo bad_sample(const PlanEntry& plan, const Worker& worker, int status) const {
+  ErrorInfo bad_sample(std::uint64_t sample, const Worker& worker, int status) const {
     const Dataset& dataset = *shared_.dataset;
-    const DatasetShard& shard = dataset.shards()[dataset.shard_of(plan.sample)];
+    const DatasetShard& shard = dataset.shards()[dataset.shard_of(sample)];
     const std::string path = shard.path.string();
-    const std::string place = "sample number " + std::to_string(plan.sample - shard.first);
+    const std::string place = "sample number " + std::to_string(sample - shard.first);
     if (worker.timed_out) {
       return {ErrorCode::kIo, path, place,
               "took longer than sample_timeout_ms = " +

@@ -86,12 +86,28 @@ Producer::Producer(Dataset dataset, const LoaderOptions& options)
 
 void Producer::produce(const SlotControl& slot, const SlotMemory& memory, std::size_t row,
                        StatsRow& stats) noexcept {
-  const PlanEntry plan = slot.plan[row];
+  while (true) {
+    const std::optional<ErrorInfo> error = try_sample(slot, memory, row, stats);
+    if (!error) {
+      slot.status[row].store(RowStatus::kGood, std::memory_order_relaxed);
+      return watch_faults();
+    }
+    if (!slot.reject_sample(row, *error)) return;
+  }
+}
+
+std::optional<ErrorInfo> Producer::try_sample(const SlotControl& slot, const SlotMemory& memory,
+                                              std::size_t row, StatsRow& stats) noexcept {
+  const PlanEntry& plan = slot.plan[row];
+  const std::uint64_t number = slot.sample(row);
   SampleView sample;
   const Output* current = nullptr;
+  const auto place = [&] {
+    return current == nullptr ? std::string() : sample_place(sample.key, current->name);
+  };
   try {
     const std::uint64_t begin = now_ns();
-    reader_.read(plan.sample, sample);
+    reader_.read(number, sample);
     const std::uint64_t read = now_ns();
     for (std::size_t i = 0; i < places_.size(); ++i) {
       current = &options_.outputs[i];
@@ -104,34 +120,27 @@ void Producer::produce(const SlotControl& slot, const SlotMemory& memory, std::s
     stats.bytes.fetch_add(bytes, std::memory_order_relaxed);
     stats.read_ns.fetch_add(read - begin, std::memory_order_relaxed);
     stats.produce_ns.fetch_add(end - read, std::memory_order_relaxed);
-    slot.status[row].store(RowStatus::kGood, std::memory_order_relaxed);
-    watch_faults();
-    return;
+    return std::nullopt;
   } catch (const Error& error) {
     ErrorInfo info = error.info();
     const Dataset& dataset = reader_.dataset();
     if (info.path.empty()) {
-      info.path = dataset.shards()[dataset.shard_of(plan.sample)].path.string();
+      info.path = dataset.shards()[dataset.shard_of(number)].path.string();
     }
     if (current != nullptr) {
       const std::string field = current->field.empty() ? current->name : current->field;
       info.place = sample_place(sample.key, field) + (info.place.empty() ? "" : ": " + info.place);
     }
-    slot.errors[row].store(info);
+    return info;
   } catch (const std::exception& error) {
-    slot.errors[row].store({ErrorCode::kInternal,
-                            reader_.dataset().spec(),
-                            current == nullptr ? std::string() : sample_place(sample.key),
-                            error.what(),
-                            {}});
+    return ErrorInfo{ErrorCode::kInternal, reader_.dataset().spec(), place(), error.what(), {}};
   } catch (...) {
-    slot.errors[row].store({ErrorCode::kInternal,
-                            reader_.dataset().spec(),
-                            current == nullptr ? std::string() : sample_place(sample.key),
-                            "the output's function threw something that is no std::exception",
-                            {}});
+    return ErrorInfo{ErrorCode::kInternal,
+                     reader_.dataset().spec(),
+                     place(),
+                     "the output's function threw something that is no std::exception",
+                     {}};
   }
-  slot.status[row].store(RowStatus::kBad, std::memory_order_relaxed);
 }
 
 void Producer::produce_output(const Output& output, const OutputPlace& place,
@@ -156,7 +165,7 @@ void Producer::produce_output(const Output& output, const OutputPlace& place,
       append(output, place, field_of(sample, output), slot, memory, row);
       break;
     case OutputKind::kComputed: {
-      Random random(*options_.seed, plan.epoch, plan.position);
+      Random random(plan.seed, plan.epoch, plan.position);
       output.compute(sample, random, {out, place.row_bytes});
       break;
     }

@@ -6,6 +6,7 @@
 #include <shardmill/loader/options.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,8 +22,9 @@ class Producer {
   /// `options` are resolved (outputs, seed) and must outlive the producer.
   Producer(Dataset dataset, const LoaderOptions& options);
 
-  /// Makes row `row` of a slot, all outputs. An Error ends up in the row's error cell with path
-  /// and sample added; nothing is thrown. Writes the row's status, not its done bit.
+  /// Makes row `row` of a slot, all outputs. An error ends up in the row's error cells with path
+  /// and sample added, and the next substitute is tried, if the plan has one; nothing is thrown.
+  /// Writes the row's status, not its done bit.
   void produce(const SlotControl& slot, const SlotMemory& memory, std::size_t row,
                StatsRow& stats) noexcept;
 
@@ -33,6 +35,8 @@ class Producer {
   void look_ahead(std::uint64_t n) noexcept;
 
  private:
+  std::optional<ErrorInfo> try_sample(const SlotControl& slot, const SlotMemory& memory,
+                                      std::size_t row, StatsRow& stats) noexcept;
   void produce_output(const Output& output, const OutputPlace& place, const SampleView& sample,
                       const PlanEntry& plan, const SlotControl& slot, const SlotMemory& memory,
                       std::size_t row);

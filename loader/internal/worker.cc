@@ -23,7 +23,7 @@ void look_ahead(const ControlView& control, const Claim& claim, Producer& produc
   for (std::uint64_t batch = oldest; batch + 1 < published; ++batch) {
     if (control->slot_of[batch % kMaxSlots].load(std::memory_order_relaxed) != claim.slot) continue;
     const SlotControl next = control.slot(control->slot_of[(batch + 1) % kMaxSlots].load());
-    if (claim.row < next.header->rows) producer.look_ahead(next.plan[claim.row].sample);
+    if (claim.row < next.header->rows) producer.look_ahead(next.sample(claim.row));
     return;
   }
 }

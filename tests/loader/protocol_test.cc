@@ -95,7 +95,7 @@ class Harness {
     claimer.pack = [this](std::uint32_t slot) {
       const SlotControl s = control_.slot(slot);
       for (std::size_t i = 0; i < s.header->rows; ++i) {
-        sealed(slot)[i] = mix_bits(s.plan[i].sample);
+        sealed(slot)[i] = mix_bits(s.sample(i));
         SHARDMILL_POINT(*control_, 10);
       }
     };
@@ -106,7 +106,7 @@ class Harness {
         continue;
       }
       const SlotControl s = control_.slot(claim->slot);
-      const std::uint64_t sample = s.plan[claim->row].sample;
+      const std::uint64_t sample = s.sample(claim->row);
       for (std::size_t i = 0; i < kRowWords; ++i) {
         row(claim->slot, claim->row)[i] = word(sample, i);
         if (i % 32 == 0) SHARDMILL_POINT(*control_, 11);
@@ -131,7 +131,7 @@ class Harness {
       serials[pid] = serial;
     };
     const auto recover_worker = [&](std::uint32_t serial) {
-      const auto describe = [](const PlanEntry&) { return ErrorInfo{}; };
+      const auto describe = [](std::uint64_t) { return ErrorInfo{}; };
       recover(control_, serial, false, describe);
       if (!plan_.no_wake) wake_all(control_);
     };
@@ -161,7 +161,7 @@ class Harness {
     std::vector<PlanEntry> plan;
     const std::uint64_t batch = control_->published.load();
     const std::size_t rows = batch % 7 == 6 ? kRows - 3 : kRows;
-    for (std::size_t i = 0; i < rows; ++i) plan.push_back({batch * 1000 + i, 0, i});
+    for (std::size_t i = 0; i < rows; ++i) plan.push_back({0, 0, i, {batch * 1000 + i}, 0});
     publish(control_, slot, plan);
   }
 
@@ -209,8 +209,8 @@ class Harness {
     const SlotControl s = control_.slot(slot);
     for (std::size_t i = 0; i < s.header->rows; ++i) {
       const std::uint64_t sample = batch * 1000 + i;
-      if (s.status[i].load() == RowStatus::kBad && s.tries[i] == 2) continue;  // killed twice
-      bool right = s.plan[i].sample == sample && s.status[i].load() == RowStatus::kGood;
+      if (s.status[i].load() == RowStatus::kBad && s.failed[i] == 1) continue;  // killed twice
+      bool right = s.sample(i) == sample && s.status[i].load() == RowStatus::kGood;
       for (std::size_t w = 0; w < kRowWords; ++w)
         right = right && row(slot, i)[w] == word(sample, w);
       if (plan_.ragged) right = right && sealed(slot)[i] == mix_bits(sample);
