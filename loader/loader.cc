@@ -20,6 +20,7 @@
 #include "loader/internal/resume.h"
 #include "loader/internal/schedule.h"
 #include "loader/internal/shared.h"
+#include "loader/internal/thread_crew.h"
 #include "loader/internal/warn.h"
 #include "loader/system/futex.h"
 
@@ -68,8 +69,8 @@ struct InFlight {
 struct Loader::State {
   Shared shared;
   pid_t owner = getpid();
-  std::unique_ptr<NurseryClient> nursery;  // with workers
-  std::unique_ptr<Producer> producer;      // without
+  std::unique_ptr<Crew> crew;          // with workers
+  std::unique_ptr<Producer> producer;  // without
   std::vector<OutputPlace> places;
   std::deque<InFlight> in_flight;
   std::vector<PlanEntry> plan;  // scratch
@@ -120,8 +121,9 @@ Loader::State::State(std::string spec, std::optional<Dataset> dataset, LoaderOpt
   shared = make_shared_state(std::move(spec), resolve_options(std::move(given)));
   ledger.emplace(options());
   shared.dataset = std::move(dataset);
-  if (options().num_workers > 0) {
-    nursery = std::make_unique<NurseryClient>(shared);
+  const bool threads = options().workers == Workers::kThreads;
+  if (options().num_workers > 0 && !threads) {
+    crew = std::make_unique<NurseryClient>(shared);
   } else {
     if (!shared.dataset) shared.dataset = Dataset::open(shared.spec, options().access);
     DatasetReader reader(*shared.dataset);
@@ -134,12 +136,21 @@ Loader::State::State(std::string spec, std::optional<Dataset> dataset, LoaderOpt
   const std::uint64_t size = shared.dataset->size();
   order.emplace(options(), std::span(&size, 1), std::span<const double>(),
                 shared.dataset->format().traits());
+  if (options().num_workers > 0 && threads) {
+    if (!shared.dataset->format().traits().threads) {
+      throw Error(ErrorCode::kInvalidArgument, shared.spec, "loader option workers",
+                  "are threads, but the format " + std::string(shared.dataset->format().name()) +
+                      " cannot be read by several threads of one process",
+                  "use worker processes");
+    }
+    crew = std::make_unique<ThreadCrew>(shared);
+  }
   open_slots();
   delivering = publishing = start_of(0);
   warn_of_oddities();
   ledger->begin_epoch(delivering.schedule.delivered_rows());
-  if (nursery) {
-    nursery->order_workers(options().num_workers);
+  if (crew) {
+    crew->order_workers(options().num_workers);
     publish_ahead();
   } else {
     producer = std::make_unique<Producer>(*shared.dataset, shared.options);
@@ -150,7 +161,7 @@ Loader::State::State(std::string spec, std::optional<Dataset> dataset, LoaderOpt
 
 void Loader::State::open_slots() {
   places = place_outputs(options().outputs, options().batch_size);
-  const std::size_t ahead = nursery ? static_cast<std::size_t>(options().prefetch) : 0;
+  const std::size_t ahead = crew ? static_cast<std::size_t>(options().prefetch) : 0;
   const std::size_t slots = ahead + kLentSlots;
   // Room for more: a consumer that keeps batches makes the ring grow.
   const SlotLayout layout =
@@ -303,7 +314,7 @@ bool Loader::State::next(Batch& batch) {
   if (!pinning_tried) try_pinning();
   while (!delivering.at_end()) {
     std::uint32_t slot = 0;
-    if (nursery) {
+    if (crew) {
       slot = take_prepared();
     } else {
       make_plan(delivering);
@@ -311,7 +322,7 @@ bool Loader::State::next(Batch& batch) {
     }
     ++delivering.batch;
     const bool any = deliver(slot, batch);
-    if (nursery) publish_ahead();
+    if (crew) publish_ahead();
     if (any) return true;
   }
   return false;
@@ -356,7 +367,7 @@ void Loader::State::guarded(const Wait& wait) {
     wait();
   } catch (...) {
     failed = true;
-    nursery.reset();
+    crew.reset();
     throw;
   }
 }
@@ -364,11 +375,11 @@ void Loader::State::guarded(const Wait& wait) {
 void Loader::State::wait_for_batch(std::uint32_t slot) {
   const std::uint64_t begin = now_ns();
   guarded([&] {
-    nursery->check_reports();
+    crew->check_reports();
     while (true) {
       const std::uint32_t seen = shared.control->ready.load();
       if (complete(shared.control, slot)) break;
-      nursery->check_alive();
+      crew->check_alive();
       futex_wait(shared.control->ready, seen, kWaitMs);
     }
   });
@@ -443,7 +454,7 @@ void Loader::State::drain() {
   for (const InFlight& batch : in_flight) {
     guarded([&] {
       while (!abandon(shared.control, batch.slot)) {
-        nursery->check_alive();
+        crew->check_alive();
         std::this_thread::sleep_for(std::chrono::microseconds(200));
       }
     });
@@ -467,18 +478,18 @@ void Loader::State::start_epoch(std::uint64_t wanted) {
   if (prepared) {
     delivering = start_of(wanted);
     ledger->begin_epoch(delivering.schedule.delivered_rows());
-    if (nursery) nursery->new_epoch();
+    if (crew) crew->new_epoch();
   } else {
     set_place(start_of(wanted));
   }
-  if (nursery) publish_ahead();
+  if (crew) publish_ahead();
 }
 
 // Gives up what was prepared and goes on at `place`.
 void Loader::State::set_place(const Place& place) {
-  if (nursery) {
+  if (crew) {
     drain();
-    nursery->new_epoch();
+    crew->new_epoch();
   }
   delivering = publishing = place;
   ledger->begin_epoch(delivering.schedule.delivered_rows());
@@ -524,7 +535,7 @@ void Loader::State::resume(std::string_view text) {
   place.lanes = saved.lanes;
   place.schedule.cursor = saved.cursor;
   set_place(place);
-  if (nursery) publish_ahead();
+  if (crew) publish_ahead();
 }
 
 Batch Loader::State::replay(std::uint64_t epoch, std::uint64_t position) {

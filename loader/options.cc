@@ -138,9 +138,10 @@ void check_options(const LoaderOptions& options) {
   if (options.sample_timeout_ms < 0) {
     refuse("sample_timeout_ms", number(options.sample_timeout_ms), "0 (none) or more");
   }
-  if (options.sample_timeout_ms > 0 && options.num_workers == 0) {
+  if (options.sample_timeout_ms > 0 &&
+      (options.num_workers == 0 || options.workers == Workers::kThreads)) {
     refuse("sample_timeout_ms", number(options.sample_timeout_ms),
-           "0 with num_workers = 0, where nobody could enforce it");
+           "0 without worker processes: nobody could enforce it");
   }
   if (options.lease_timeout_ms < 0) {
     refuse("lease_timeout_ms", number(options.lease_timeout_ms), "0 or more");

@@ -26,6 +26,15 @@ enum class Shuffle : std::uint8_t {
            ///< reads stay near each other, which slow disks need. See block_size.
 };
 
+/// What workers are.
+enum class Workers : std::uint8_t {
+  kProcesses,  ///< A crash, a leak or a lock in one of them harms nobody: the default.
+  kThreads,    ///< No fork: for programs that cannot have one, and where memory maps are scarce. A
+               ///< crash ends the program; sample_timeout_ms cannot be enforced; functions of
+               ///< computed outputs run beside each other in this process. Refused for formats
+               ///< whose library allows no threads.
+};
+
 /// What happens where the ranks' shares of an epoch are not equal.
 enum class Uneven : std::uint8_t {
   kPad,    ///< The last rows are samples of the epoch's beginning again; Batch::valid() marks them.
@@ -116,7 +125,8 @@ struct LoaderOptions {
   Uneven uneven = Uneven::kPad;
 
   // How fast it comes; never what comes.
-  int num_workers = kAuto;  ///< Worker processes; 0: the work is done inside next().
+  int num_workers = kAuto;  ///< Workers; 0: the work is done inside next().
+  Workers workers = Workers::kProcesses;
   int prefetch = kAuto;     ///< Batches prepared ahead; at least 1. Without effect with 0 workers.
   bool pin_memory = false;  ///< Page-lock the batches' memory; without CUDA one warning.
   Access access = Access::kAuto;

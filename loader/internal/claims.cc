@@ -24,6 +24,7 @@ void publish(const ControlView& control, std::uint32_t slot, std::span<const Pla
   for (auto& used : s.header->arena_used) used.store(0, std::memory_order_relaxed);
   for (std::size_t row = 0; row < plan.size(); ++row) {
     s.plan[row] = plan[row];
+    s.ahead[row].store(plan[row].sample[0], std::memory_order_relaxed);
     s.tries[row] = 0;
     s.failed[row].store(0, std::memory_order_relaxed);
     s.status[row].store(RowStatus::kPending, std::memory_order_relaxed);

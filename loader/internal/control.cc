@@ -24,7 +24,7 @@ constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to -
 
 // Offsets of a slot's arrays; the error cells come last, on pages of their own.
 struct SlotOffsets {
-  std::size_t done, owner, plan, ranges, status, tries, failed, errors, total;
+  std::size_t done, owner, plan, ahead, ranges, status, tries, failed, errors, total;
 
   explicit SlotOffsets(std::size_t rows) {
     std::size_t at = sizeof(SlotHeader);
@@ -36,6 +36,7 @@ struct SlotOffsets {
     done = take((rows + 63) / 64 * sizeof(std::uint64_t));
     owner = take(rows * sizeof(std::uint32_t));
     plan = take(rows * sizeof(PlanEntry));
+    ahead = take(rows * sizeof(std::uint64_t));
     ranges = take(rows * kMaxRagged * sizeof(RaggedRange));
     status = take(rows);
     tries = take(rows);
@@ -86,6 +87,7 @@ SlotControl::SlotControl(std::byte* base, std::size_t batch_size) noexcept {
   done = reinterpret_cast<std::atomic<std::uint64_t>*>(base + offsets.done);
   owner = reinterpret_cast<std::atomic<std::uint32_t>*>(base + offsets.owner);
   plan = reinterpret_cast<PlanEntry*>(base + offsets.plan);
+  ahead = reinterpret_cast<std::atomic<std::uint64_t>*>(base + offsets.ahead);
   ranges = reinterpret_cast<RaggedRange*>(base + offsets.ranges);
   status = reinterpret_cast<std::atomic<RowStatus>*>(base + offsets.status);
   tries = reinterpret_cast<std::uint8_t*>(base + offsets.tries);
@@ -128,8 +130,8 @@ SlotControl ControlView::slot(std::size_t s) const noexcept {
 
 #ifdef SHARDMILL_PROTOCOL_POINTS
 void protocol_point(Control& control, std::uint32_t point) noexcept {
-  static std::uint64_t state = 0;
-  if (state == 0) state = mix_bits(static_cast<std::uint64_t>(getpid()));
+  static thread_local std::uint64_t state = 0;
+  if (state == 0) state = mix_bits(static_cast<std::uint64_t>(gettid()));
   state = mix_bits(state);
   if (control.kill_at_point == point && state % 16 == 0) raise(SIGKILL);
   if (control.kill_one_in != 0 && state % control.kill_one_in == 0) raise(SIGKILL);

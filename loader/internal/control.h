@@ -60,7 +60,7 @@ struct RaggedRange {
 };
 
 struct alignas(64) SlotHeader {
-  std::uint32_t rows;  ///< Rows of the batch that the slot holds.
+  std::atomic<std::uint32_t> rows;  ///< Rows of the batch that the slot holds.
   alignas(64) std::atomic<std::uint32_t> seal_owner;
   std::atomic<std::uint32_t> sealed;
   std::atomic<std::uint64_t> arena_used[kMaxRagged];
@@ -72,6 +72,7 @@ struct SlotControl {
   std::atomic<std::uint64_t>* done;   ///< One bit a row.
   std::atomic<std::uint32_t>* owner;  ///< One a row.
   PlanEntry* plan;                    ///< One a row.
+  std::atomic<std::uint64_t>* ahead;  ///< One a row: its sample, for whoever looks ahead.
   RaggedRange* ranges;                ///< Rows × kMaxRagged.
   std::atomic<RowStatus>* status;     ///< One a row.
   std::uint8_t* tries;                ///< One a row: deaths that its present sample caused.

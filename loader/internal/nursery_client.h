@@ -6,30 +6,31 @@
 #include <cstdint>
 #include <map>
 
+#include "loader/internal/crew.h"
 #include "loader/internal/shared.h"
 
 namespace shardmill::internal {
 
 /// The trainer's side of the nursery: starts it, waits for the scout, orders workers, reports
 /// deaths, ends it. One thread.
-class NurseryClient {
+class NurseryClient : public Crew {
  public:
   /// Forks the nursery and waits until the scout has opened the dataset. Throws the scout's error.
   explicit NurseryClient(Shared& shared);
   /// Ends the nursery and all workers; does nothing in a fork of the constructing process.
-  ~NurseryClient();
+  ~NurseryClient() override;
   NurseryClient(const NurseryClient&) = delete;
   NurseryClient& operator=(const NurseryClient&) = delete;
 
   /// Has the nursery keep `count` workers running.
-  void order_workers(int count);
+  void order_workers(int count) override;
 
   /// Warns of each death. Throws if the nursery reported a fatal error, or more workers died in
   /// this epoch than max_worker_restarts. Costs two loads; called for every batch.
-  void check_reports();
+  void check_reports() override;
   /// The same, and throws if the nursery is gone. Called while waiting.
-  void check_alive();
-  void new_epoch() noexcept { charged_.clear(); }
+  void check_alive() override;
+  void new_epoch() noexcept override { charged_.clear(); }
 
  private:
   void wait_for_scout();

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "loader/internal/worker.h"
+
 #include <unistd.h>
 
 #include <chrono>
@@ -23,28 +25,25 @@ void look_ahead(const ControlView& control, const Claim& claim, Producer& produc
   for (std::uint64_t batch = oldest; batch + 1 < published; ++batch) {
     if (control->slot_of[batch % kMaxSlots].load(std::memory_order_relaxed) != claim.slot) continue;
     const SlotControl next = control.slot(control->slot_of[(batch + 1) % kMaxSlots].load());
-    if (claim.row < next.header->rows) producer.look_ahead(next.sample(claim.row));
+    if (claim.row < next.header->rows.load()) producer.look_ahead(next.ahead[claim.row].load());
     return;
   }
 }
 
 }  // namespace
 
-void run_worker(Shared& shared, std::uint32_t serial, std::size_t row, pid_t nursery) {
-  die_with_parent(nursery);
-  raise_oom_score();
-  shared.ring->file().dont_fork();  // children of user code never see the slots
-
+void work(Shared& shared, std::uint32_t serial, std::size_t row,
+          const std::function<bool()>& leave) {
   const ControlView control = shared.control;
   WorkerRow& self = control->rows[row];
   StatsRow& stats = shared.stats().rows[row];
-  stats.pid.store(getpid());
+  stats.pid.store(gettid());
   Producer producer(*shared.dataset, shared.options);
   Claimer claimer(control, serial);
   claimer.pack = [&](std::uint32_t slot) {
     producer.pack(control.slot(slot), shared.ring->memory(slot));
   };
-  while (control->stop.load(std::memory_order_relaxed) == 0) {
+  while (control->stop.load(std::memory_order_relaxed) == 0 && !leave()) {
     const std::optional<Claim> claim = claimer.claim();
     if (!claim) {
       const auto begin = std::chrono::steady_clock::now();
@@ -61,6 +60,13 @@ void run_worker(Shared& shared, std::uint32_t serial, std::size_t row, pid_t nur
     claimer.finish(*claim);
     self.busy.store(0, std::memory_order_relaxed);
   }
+}
+
+void run_worker(Shared& shared, std::uint32_t serial, std::size_t row, pid_t nursery) {
+  die_with_parent(nursery);
+  raise_oom_score();
+  shared.ring->file().dont_fork();  // children of user code never see the slots
+  work(shared, serial, row, [] { return false; });
   _exit(0);
 }
 

@@ -35,10 +35,14 @@ void clean_child() noexcept {
     close(null);
   }
   // A pool of OpenMP threads does not survive fork; its first use would wait for it for ever.
+  use_one_openmp_thread();
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+}
+
+void use_one_openmp_thread() noexcept {
   if (void* symbol = dlsym(RTLD_DEFAULT, "omp_set_num_threads")) {
     reinterpret_cast<void (*)(int)>(symbol)(1);
   }
-  setenv("CUDA_VISIBLE_DEVICES", "", 1);
 }
 
 void die_with_parent(pid_t parent) noexcept {

@@ -11,6 +11,9 @@ namespace shardmill::internal {
 /// from /dev/null, one OpenMP thread, no visible CUDA device. Such a child ends by _exit only.
 void clean_child() noexcept;
 
+/// Makes this thread use no OpenMP threads but itself, where an OpenMP library is loaded.
+void use_one_openmp_thread() noexcept;
+
 /// Makes this process die with its parent, which must be `parent`; ends it at once if that parent
 /// is gone already. For children of single-threaded processes: the signal fires when the *thread*
 /// that forked ends.
