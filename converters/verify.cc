@@ -4,6 +4,7 @@
 #include <shardmill/formats/error.h>
 
 #include <filesystem>
+#include <memory>
 
 #include "converters/internal/compare.h"
 #include "converters/internal/shard_check.h"
@@ -47,23 +48,52 @@ struct Checked {
   }
 };
 
+// Opens a dataset whose samples are made by rules, if its shards allow it: else ShardCheck says
+// what is wrong with them.
+std::optional<Dataset> open_view(const std::string& spec, const internal::CheckPlan& plan) {
+  if (!plan.view) return std::nullopt;
+  try {
+    return Dataset::open(spec, Access::kRead);
+  } catch (const Error& error) {
+    const ErrorCode code = error.code();
+    if (code != ErrorCode::kDataLoss && code != ErrorCode::kNotFound) throw;
+    return std::nullopt;
+  }
+}
+
 Checked check_all(const std::string& spec, const VerifyOptions& options, std::string_view phase,
                   const Observer& observer) {
   const internal::CheckPlan plan = internal::plan_check(spec, options.shards);
-  const internal::PoolOptions pool{plan.shards.size(), options.jobs, phase, plan.samples,
-                                   plan.bytes};
+  const std::optional<Dataset> made = open_view(spec, plan);
+  const std::size_t shards = plan.shards.size();
+  const std::size_t tasks = shards + (made ? made->shards().size() : 0);
+  const internal::PoolOptions pool{tasks, options.jobs, phase, plan.samples, plan.bytes};
   const auto results = internal::run_tasks(
       pool,
       [&]() -> internal::Task {
-        return [&](std::size_t task, internal::TaskContext& context) {
-          internal::ShardCheck check(*plan.format, plan.shards[task], options.decode);
+        std::shared_ptr<DatasetReader> reader;
+        if (made) reader = std::make_shared<DatasetReader>(*made);
+        return [&, reader](std::size_t task, internal::TaskContext& context) {
+          if (task >= shards) {
+            internal::ViewCheck check;
+            check.run(*reader, made->shards()[task - shards], context);
+            return Checked{check.samples, check.bytes, check.digest, check.damaged}.pack();
+          }
+          internal::ShardCheck check(plan.shards[task], options.decode);
           check.run(context);
+          // What a view makes of the shards is counted instead.
+          if (made) return Checked{0, 0, {}, check.damaged()}.pack();
           return Checked{check.samples(), check.bytes(), check.digest(), check.damaged()}.pack();
         };
       },
       observer);
   Checked all;
-  for (const std::string& packed : results) all.unpack(packed);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    // Once the shards themselves are damaged, the samples made of them tell nothing new.
+    const std::size_t before = all.damaged.size();
+    all.unpack(results[i]);
+    if (i >= shards && before > 0) all.damaged.resize(before);
+  }
   const bool raw_folder = plan.format->suffix().empty() && plan.content_digest.empty();
   if (raw_folder && all.samples == 0 && all.damaged.empty()) {
     throw Error(ErrorCode::kNotFound, spec, {}, "holds no samples",

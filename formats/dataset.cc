@@ -3,10 +3,13 @@
 #include <shardmill/formats/error.h>
 
 #include <algorithm>
-#include <cstring>
-#include <nlohmann/json.hpp>
+#include <deque>
+#include <utility>
 
 #include "formats/internal/dataset_spec.h"
+#include "formats/internal/flat_dataset.h"
+#include "formats/internal/index_file.h"
+#include "formats/internal/view.h"
 
 namespace shardmill {
 
@@ -14,66 +17,19 @@ namespace fs = std::filesystem;
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-constexpr std::uint64_t kFlatMagic = 0x31304C464D485321;  // "!SHMFL01"
-
-struct FlatHeader {
-  std::uint64_t magic = kFlatMagic;
-  std::uint64_t size = 0;
-  std::uint64_t json_offset = 0;
-  std::uint64_t json_size = 0;
-  std::uint64_t shards = 0;
-};
-
-struct FlatShard {
-  std::uint64_t samples = 0;
-  std::uint64_t index_offset = 0;
-  std::uint64_t index_size = 0;
-};
-
-constexpr std::uint64_t aligned(std::uint64_t n) { return (n + 7) / 8 * 8; }
-
-// JSON strings must be UTF-8, paths and class names need not be: carried as hexadecimal.
-std::string to_hex(std::string_view text) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  for (const char c : text) {
-    hex += kDigits[static_cast<unsigned char>(c) >> 4];
-    hex += kDigits[static_cast<unsigned char>(c) & 15];
-  }
-  return hex;
-}
-
-std::string from_hex(const std::string& hex) {
-  std::string text;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
-    text += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
-  }
-  return text;
-}
-
-Json to_hex(const std::vector<std::string>& texts) {
-  Json list = Json::array();
-  for (const std::string& text : texts) list.push_back(to_hex(text));
-  return list;
-}
-
-std::vector<std::string> from_hex_list(const Json& list) {
-  std::vector<std::string> texts;
-  for (const Json& item : list) texts.push_back(from_hex(item.get<std::string>()));
-  return texts;
-}
+using internal::FileStamp;
+using internal::FlatDataset;
+using internal::IndexEntry;
+using internal::IndexFile;
+using internal::IndexPlace;
 
 // Says what is wrong between a shard and its line in the manifest.
 void check_against_manifest(const ManifestShard& listed, const fs::path& path, const Format& format,
-                            std::uint64_t samples) {
-  const fs::path file = format.data_file(path);
-  std::error_code error;
-  const std::uint64_t size = file.empty() ? 0 : fs::file_size(file, error);
+                            const FileStamp& stamp, std::uint64_t samples) {
+  const bool has_file = !format.data_file(path).empty() && stamp != FileStamp();
   std::string cause;
-  if (listed.filesize != 0 && !file.empty() && !error && size != listed.filesize) {
-    cause = "has " + std::to_string(size) + " bytes, its manifest says " +
+  if (listed.filesize != 0 && has_file && stamp.size != listed.filesize) {
+    cause = "has " + std::to_string(stamp.size) + " bytes, its manifest says " +
             std::to_string(listed.filesize);
   } else if (samples != listed.samples) {
     cause = "holds " + std::to_string(samples) + " samples, its manifest says " +
@@ -84,116 +40,174 @@ void check_against_manifest(const ManifestShard& listed, const fs::path& path, c
               "copy or convert this shard again, and check with shardmill verify");
 }
 
+// Gathers what Dataset::open() finds.
+class Opener {
+ public:
+  Opener(const internal::ResolvedSpec& resolved, std::string_view spec, Access access)
+      : resolved_(resolved), access_(access) {
+    out_.spec = spec;
+    out_.access = access;
+    out_.kind_reason = escape(resolved.reason);
+  }
+
+  // Returns the dataset; its indices lie in this object.
+  const FlatDataset& open() {
+    open_index_file();
+    add_part(*resolved_.format, resolved_.shards,
+             resolved_.manifest ? &*resolved_.manifest : nullptr);
+    for (std::size_t i = 0; i < resolved_.joined.size(); ++i) {
+      add_part(*resolved_.joined[i].format, resolved_.joined[i].shards,
+               &resolved_.manifest->joined[i]);
+    }
+    out_.manifest = resolved_.manifest;
+    if (out_.manifest && !out_.manifest->classes.empty()) {
+      out_.info.classes = out_.manifest->classes;
+    }
+    take_warnings(resolved_.warnings);
+    take_warnings(late_warnings_);
+    return out_;
+  }
+
+ private:
+  void take_warnings(const std::vector<std::string>& lines) {
+    out_.info.warnings.insert(out_.info.warnings.end(), lines.begin(), lines.end());
+  }
+
+  void open_index_file() {
+    if (!resolved_.manifest || resolved_.manifest->index.empty()) return;
+    const fs::path path = resolved_.manifest_path.parent_path() / resolved_.manifest->index;
+    std::size_t shards = resolved_.shards.size();
+    for (const auto& part : resolved_.joined) shards += part.shards.size();
+    try {
+      index_file_ = std::make_shared<const IndexFile>(path);
+      if (index_file_->size() == shards) return;
+      late_warnings_.push_back(escape(path.string()) + " is of other shards and is not used");
+    } catch (const Error& error) {
+      late_warnings_.push_back(std::string("the index is not used: ") + error.what());
+    }
+    index_file_ = nullptr;
+  }
+
+  void add_part(const Format& format, const std::vector<fs::path>& paths,
+                const Manifest* manifest) {
+    out_.parts.push_back({&format, {}});
+    out_.indices.emplace_back();
+    std::uint64_t first = 0;
+    for (std::size_t s = 0; s < paths.size(); ++s) {
+      add_shard(format, paths[s], manifest == nullptr ? nullptr : &manifest->shards[s]);
+      out_.parts.back().shards.back().first = first;
+      first += out_.parts.back().shards.back().samples;
+    }
+  }
+
+  void add_shard(const Format& format, const fs::path& path, const ManifestShard* listed) {
+    const fs::path file = format.data_file(path);
+    const FileStamp stamp = file.empty() ? FileStamp() : internal::stamp_of(file);
+    IndexEntry entry;
+    IndexPlace place = find_index(format, path, stamp, entry);
+    if (place.file == nullptr) place = build_index(format, path, entry);
+    ++shard_number_;
+    if (listed != nullptr) {
+      check_against_manifest(*listed, path, format, stamp, entry.samples);
+    }
+    add_info(entry.info, path);
+    out_.parts.back().shards.push_back({path, 0, entry.samples});
+    out_.indices.back().push_back(std::move(place));
+  }
+
+  // Returns an entry that fits the shard as it is now, of the manifest's index file or the one
+  // beside the shard.
+  IndexPlace find_index(const Format& format, const fs::path& path, const FileStamp& stamp,
+                        IndexEntry& entry) {
+    if (stamp == FileStamp()) return {};
+    if (index_file_ != nullptr) {
+      if (fits(format, path, stamp, *index_file_, shard_number_, entry)) {
+        return {{}, index_file_, shard_number_};
+      }
+    }
+    const fs::path beside = internal::sidecar_path(path);
+    std::error_code error;
+    if (!fs::is_regular_file(beside, error)) return {};
+    try {
+      auto sidecar = std::make_shared<const IndexFile>(beside);
+      if (sidecar->size() == 1 && fits(format, path, stamp, *sidecar, 0, entry)) {
+        return {{}, std::move(sidecar), 0};
+      }
+    } catch (const Error& failure) {
+      late_warnings_.push_back(std::string("the index is not used: ") + failure.what());
+    }
+    return {};
+  }
+
+  bool fits(const Format& format, const fs::path& path, const FileStamp& stamp,
+            const IndexFile& file, std::size_t number, IndexEntry& entry) {
+    try {
+      entry = file.entry(number);
+      if (entry.index.empty()) return false;
+      if (entry.stamp != stamp) {
+        late_warnings_.push_back("the index " + escape(file.path()) + " is stale for " +
+                                 escape(path.filename().string()) +
+                                 " and is not used; make it again with shardmill index");
+        return false;
+      }
+      // One is tried: whether this program understands the others too.
+      if (&format != tried_) format.open(path, entry.index, access_);
+      tried_ = &format;
+      return true;
+    } catch (const Error& failure) {
+      late_warnings_.push_back(std::string("the index is not used: ") + failure.what());
+      return false;
+    }
+  }
+
+  IndexPlace build_index(const Format& format, const fs::path& path, IndexEntry& entry) {
+    const auto& bytes = built_.emplace_back(format.build_index(path, access_));
+    const auto reader = format.open(path, bytes, access_);
+    entry = {reader->size(), {}, reader->info(), {}};
+    return {bytes, nullptr, 0};
+  }
+
+  void add_info(const ShardInfo& info, const fs::path& path) {
+    if (shard_number_ == 1) {
+      out_.info.classes = info.classes;
+      out_.info.layout = info.layout;
+    }
+    for (const std::string& warning : info.warnings) {
+      out_.info.warnings.push_back(escape(path.filename().string()) + ": " + warning);
+    }
+  }
+
+  const internal::ResolvedSpec& resolved_;
+  Access access_;
+  FlatDataset out_;
+  std::shared_ptr<const IndexFile> index_file_;
+  std::size_t shard_number_ = 0;  // of all parts together
+  const Format* tried_ = nullptr;
+  std::deque<std::vector<std::byte>> built_;
+  std::vector<std::string> late_warnings_;
+};
+
 }  // namespace
 
 struct Dataset::State {
   std::vector<std::uint64_t> owned;  // the flat bytes, unless they are borrowed
   std::span<const std::byte> flat;
-  std::span<const FlatShard> table;
   std::uint64_t size = 0;
-  std::string spec;
-  const Format* format = nullptr;
-  Access access = Access::kAuto;
-  std::vector<DatasetShard> shards;
-  std::vector<std::string> classes;
-  std::optional<Manifest> manifest;
-  std::string kind_reason;
-  ShardInfo info;
+  FlatDataset data;
 
-  void parse();
+  // Fills everything else from `flat`.
+  void parse() {
+    data = internal::unpack_dataset(flat);
+    for (const DatasetShard& shard : data.parts[0].shards) size += shard.samples;
+  }
 };
-
-// Fills everything else from `flat`.
-void Dataset::State::parse() {
-  const auto* header = reinterpret_cast<const FlatHeader*>(flat.data());
-  SHARDMILL_CHECK(flat.size() >= sizeof(FlatHeader) && header->magic == kFlatMagic &&
-                  header->size <= flat.size());
-  flat = flat.first(header->size);
-  table = {reinterpret_cast<const FlatShard*>(flat.data() + sizeof(FlatHeader)), header->shards};
-  const char* text = reinterpret_cast<const char*>(flat.data()) + header->json_offset;
-  const Json json = Json::parse(text, text + header->json_size);
-  spec = from_hex(json.at("spec").get<std::string>());
-  format = &find_format(json.at("format").get<std::string>());
-  access = static_cast<Access>(json.at("access").get<int>());
-  classes = from_hex_list(json.at("classes"));
-  kind_reason = json.at("kind_reason").get<std::string>();
-  info.layout = json.at("layout").get<std::string>();
-  info.classes = classes;
-  info.warnings = from_hex_list(json.at("warnings"));
-  const std::vector<std::string> paths = from_hex_list(json.at("paths"));
-  for (std::size_t s = 0; s < paths.size(); ++s) {
-    shards.push_back({paths[s], size, table[s].samples});
-    size += table[s].samples;
-  }
-  if (json.contains("manifest")) {
-    manifest = parse_manifest(json.at("manifest").get<std::string>(), spec);
-  }
-}
 
 Dataset Dataset::open(std::string_view spec, Access access) {
   const internal::ResolvedSpec resolved = internal::resolve_spec(spec);
-  const Format& format = *resolved.format;
-  std::vector<std::vector<std::byte>> indices;
-  std::vector<FlatShard> table;
-  std::vector<std::string> warnings;
-  std::vector<std::string> classes;
-  std::string layout;
-  for (std::size_t s = 0; s < resolved.shards.size(); ++s) {
-    const fs::path& path = resolved.shards[s];
-    indices.push_back(format.build_index(path, access));
-    const auto reader = format.open(path, indices.back(), access);
-    table.push_back({reader->size(), 0, indices.back().size()});
-    if (resolved.manifest) {
-      check_against_manifest(resolved.manifest->shards[s], path, format, reader->size());
-    }
-    const ShardInfo& info = reader->info();
-    if (s == 0) {
-      classes = info.classes;
-      layout = info.layout;
-    }
-    for (const std::string& warning : info.warnings) {
-      warnings.push_back(escape(path.filename().string()) + ": " + warning);
-    }
-  }
-  if (resolved.manifest && !resolved.manifest->classes.empty()) {
-    classes = resolved.manifest->classes;
-  }
-  for (const std::string& warning : resolved.warnings) warnings.push_back(warning);
-
-  Json json = {{"spec", to_hex(spec)},
-               {"format", format.name()},
-               {"access", static_cast<int>(access)},
-               {"classes", to_hex(classes)},
-               {"kind_reason", escape(resolved.reason)},
-               {"layout", layout},
-               {"warnings", to_hex(warnings)},
-               {"paths", Json::array()}};
-  for (const fs::path& path : resolved.shards) json["paths"].push_back(to_hex(path.string()));
-  if (resolved.manifest) json["manifest"] = manifest_text(*resolved.manifest);
-  const std::string text = json.dump();
-
-  FlatHeader header;
-  header.shards = table.size();
-  header.json_offset = sizeof(FlatHeader) + table.size() * sizeof(FlatShard);
-  header.json_size = text.size();
-  header.size = aligned(header.json_offset + header.json_size);
-  for (FlatShard& shard : table) {
-    shard.index_offset = header.size;
-    header.size += aligned(shard.index_size);
-  }
+  Opener opener(resolved, spec, access);
   auto state = std::make_shared<State>();
-  state->owned.resize(header.size / 8);
-  auto* bytes = reinterpret_cast<std::byte*>(state->owned.data());
-  std::memcpy(bytes, &header, sizeof header);
-  if (!table.empty()) {
-    std::memcpy(bytes + sizeof header, table.data(), table.size() * sizeof(FlatShard));
-  }
-  std::memcpy(bytes + header.json_offset, text.data(), text.size());
-  for (std::size_t s = 0; s < table.size(); ++s) {
-    std::memcpy(bytes + table[s].index_offset, indices[s].data(), indices[s].size());
-    indices[s] = {};
-  }
-  state->flat = {bytes, header.size};
+  state->owned = internal::pack_dataset(opener.open());
+  state->flat = std::as_bytes(std::span<const std::uint64_t>(state->owned));
   state->parse();
   return Dataset(std::move(state));
 }
@@ -207,22 +221,25 @@ Dataset Dataset::attach(std::span<const std::byte> flat) {
 
 std::span<const std::byte> Dataset::flat() const noexcept { return state_->flat; }
 std::uint64_t Dataset::size() const noexcept { return state_->size; }
-const std::string& Dataset::spec() const noexcept { return state_->spec; }
-const Format& Dataset::format() const noexcept { return *state_->format; }
-Access Dataset::access() const noexcept { return state_->access; }
-const std::vector<DatasetShard>& Dataset::shards() const noexcept { return state_->shards; }
-const std::vector<std::string>& Dataset::classes() const noexcept { return state_->classes; }
-const std::optional<Manifest>& Dataset::manifest() const noexcept { return state_->manifest; }
-const std::string& Dataset::kind_reason() const noexcept { return state_->kind_reason; }
-const ShardInfo& Dataset::info() const noexcept { return state_->info; }
+const std::string& Dataset::spec() const noexcept { return state_->data.spec; }
+const Format& Dataset::format() const noexcept { return *parts()[0].format; }
+Access Dataset::access() const noexcept { return state_->data.access; }
+const std::vector<DatasetShard>& Dataset::shards() const noexcept { return parts()[0].shards; }
+const std::vector<DatasetPart>& Dataset::parts() const noexcept { return state_->data.parts; }
+const std::vector<FieldRule>& Dataset::rules() const noexcept { return state_->data.rules; }
+const std::vector<std::string>& Dataset::classes() const noexcept {
+  return state_->data.info.classes;
+}
+const std::optional<Manifest>& Dataset::manifest() const noexcept { return state_->data.manifest; }
+const std::string& Dataset::kind_reason() const noexcept { return state_->data.kind_reason; }
+const ShardInfo& Dataset::info() const noexcept { return state_->data.info; }
 
-std::span<const std::byte> Dataset::shard_index(std::size_t s) const noexcept {
-  const FlatShard& shard = state_->table[s];
-  return state_->flat.subspan(shard.index_offset, shard.index_size);
+std::span<const std::byte> Dataset::shard_index(std::size_t s, std::size_t part) const {
+  return state_->data.index(part, s);
 }
 
-std::size_t Dataset::shard_of(std::uint64_t n) const noexcept {
-  const auto& shards = state_->shards;
+std::size_t Dataset::shard_of(std::uint64_t n, std::size_t part) const noexcept {
+  const auto& shards = parts()[part].shards;
   const auto after = std::upper_bound(
       shards.begin(), shards.end(), n,
       [](std::uint64_t value, const DatasetShard& shard) { return value < shard.first; });
@@ -230,30 +247,59 @@ std::size_t Dataset::shard_of(std::uint64_t n) const noexcept {
   return static_cast<std::size_t>(after - shards.begin()) - 1;
 }
 
-DatasetReader::DatasetReader(Dataset dataset)
-    : dataset_(std::move(dataset)), readers_(dataset_.shards().size()) {}
+struct DatasetReader::Joined {
+  Joined(const Dataset& dataset)
+      : view(dataset.rules(), dataset.classes()), samples(dataset.parts().size()) {}
+  internal::View view;
+  std::vector<SampleView> samples;  // one a part
+};
 
-Reader& DatasetReader::shard_reader(std::size_t s) {
-  if (!readers_[s]) {
-    readers_[s] = dataset_.format().open(dataset_.shards()[s].path, dataset_.shard_index(s),
-                                         dataset_.access());
+DatasetReader::DatasetReader(Dataset dataset) : dataset_(std::move(dataset)) {
+  for (const DatasetPart& part : dataset_.parts()) readers_.emplace_back(part.shards.size());
+  if (!dataset_.rules().empty()) joined_ = std::make_unique<Joined>(dataset_);
+}
+
+DatasetReader::~DatasetReader() = default;
+DatasetReader::DatasetReader(DatasetReader&&) noexcept = default;
+DatasetReader& DatasetReader::operator=(DatasetReader&&) noexcept = default;
+
+Reader& DatasetReader::shard_reader(std::size_t s, std::size_t part) {
+  auto& reader = readers_[part][s];
+  if (!reader) {
+    const DatasetPart& shards = dataset_.parts()[part];
+    reader = shards.format->open(shards.shards[s].path, dataset_.shard_index(s, part),
+                                 dataset_.access());
   }
-  return *readers_[s];
+  return *reader;
 }
 
-void DatasetReader::read(std::uint64_t n, SampleView& out) {
+template <void (Reader::*Read)(std::uint64_t, SampleView&)>
+void DatasetReader::read_with(std::uint64_t n, SampleView& out) {
   const std::size_t s = dataset_.shard_of(n);
-  shard_reader(s).read(n - dataset_.shards()[s].first, out);
+  if (!joined_) return (shard_reader(s).*Read)(n - dataset_.shards()[s].first, out);
+  for (std::size_t part = 0; part < readers_.size(); ++part) {
+    const std::size_t t = dataset_.shard_of(n, part);
+    (shard_reader(t, part).*Read)(n - dataset_.parts()[part].shards[t].first,
+                                  joined_->samples[part]);
+  }
+  try {
+    joined_->view.apply(joined_->samples, s, out);
+  } catch (const Error& error) {
+    ErrorInfo info = error.info();
+    if (info.path.empty()) info.path = dataset_.shards()[s].path.string();
+    throw Error(std::move(info));
+  }
 }
 
-void DatasetReader::peek(std::uint64_t n, SampleView& out) {
-  const std::size_t s = dataset_.shard_of(n);
-  shard_reader(s).peek(n - dataset_.shards()[s].first, out);
-}
+void DatasetReader::read(std::uint64_t n, SampleView& out) { read_with<&Reader::read>(n, out); }
+void DatasetReader::peek(std::uint64_t n, SampleView& out) { read_with<&Reader::peek>(n, out); }
 
 void DatasetReader::will_need(std::uint64_t n) noexcept {
-  const std::size_t s = dataset_.shard_of(n);
-  if (readers_[s]) readers_[s]->will_need(n - dataset_.shards()[s].first);
+  for (std::size_t part = 0; part < readers_.size(); ++part) {
+    const std::size_t s = dataset_.shard_of(n, part);
+    if (!readers_[part][s]) continue;
+    readers_[part][s]->will_need(n - dataset_.parts()[part].shards[s].first);
+  }
 }
 
 }  // namespace shardmill

@@ -2,6 +2,8 @@
 #include <shardmill/formats/error.h>
 #include <shardmill/formats/format.h>
 
+#include "formats/internal/token_format.h"
+
 namespace shardmill {
 
 namespace {
@@ -40,6 +42,7 @@ const Format& find_format(std::string_view name) {
     known += known.empty() ? "" : ", ";
     known += format->name();
   }
+  if (internal::token_format().name() == name) return internal::token_format();
   throw Error(ErrorCode::kInvalidArgument, {}, {}, "unknown format \"" + escape(name) + "\"",
               "choose one of " + known);
 }

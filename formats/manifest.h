@@ -24,6 +24,31 @@ struct ManifestShard {
   std::string xxh3;            ///< XXH3-128 of that file, 32 hexadecimal digits; empty: unknown.
 };
 
+/// What becomes of a field's value on its way into a sample.
+enum class FieldValue : std::uint8_t {
+  kAsStored,  ///< Nothing.
+  kSqueezed,  ///< The array, without its dimensions of size 1.
+  kNumber,    ///< A class number: a decimal text, an array of one integer, a JSON number.
+  kName,      ///< A class name, a text or a JSON string: its number among the classes.
+  kShard,     ///< A class number that belongs to the shard; no field is read.
+};
+
+/// Returns "stored", "squeezed", "number", "name" or "shard", as in manifests.
+std::string_view field_value_name(FieldValue value) noexcept;
+
+/// Where one field of the samples comes from, in a manifest that adopts data as they are: see
+/// docs/index.md.
+struct FieldRule {
+  std::string name;          ///< As samples have it.
+  std::uint32_t part = 0;    ///< 0: the manifest's shards; n: `joined[n - 1]`.
+  std::string from = {};     ///< The field there.
+  std::string pointer = {};  ///< JSON pointer into its value; empty: all of it.
+  FieldValue value = FieldValue::kAsStored;
+  /// For kNumber the new number of each old one (empty: unchanged), for kShard that of each shard.
+  std::vector<std::int64_t> numbers = {};
+  bool operator==(const FieldRule&) const = default;
+};
+
 /// What a dataset directory says about itself. On disk it has the shape of the `wids` shard
 /// index (and its mark, where the shards are tars) plus shardmill's own keys.
 struct Manifest {
@@ -34,6 +59,12 @@ struct Manifest {
   std::string order = "mixed";       ///< "mixed", or "class-sorted": same classes stand together.
   std::map<std::string, std::string> libraries;  ///< Versions that the bytes depend on.
   std::string content_digest;  ///< Sum of the sample hashes, 32 hexadecimal digits; may be empty.
+  /// All fields of the samples; empty: those that the shards hold.
+  std::vector<FieldRule> rules = {};
+  /// Sets of the same length whose samples are joined to these, number by number. Of each only
+  /// format and shards are used.
+  std::vector<Manifest> joined = {};
+  std::string index = {};  ///< File with the indices of all shards, relative; may be empty.
 
   std::uint64_t samples() const noexcept;
 };

@@ -13,6 +13,7 @@
 // One line per verb, in the order of the help; tools/VERB_command.cc defines make_VERB_command().
 #define SHARDMILL_VERBS(VERB) \
   VERB(convert)               \
+  VERB(index)                 \
   VERB(inspect)               \
   VERB(verify)                \
   VERB(bench)

@@ -32,6 +32,14 @@ std::string words(const Error& error) {
   return info.place.empty() ? info.cause : info.place + ": " + info.cause;
 }
 
+void add_listed(const Manifest& manifest, const fs::path& directory, CheckPlan& plan) {
+  const Format& format = find_format(manifest.format);
+  for (const ManifestShard& shard : manifest.shards) {
+    const fs::path path = shard.url == "." ? directory : (directory / shard.url).lexically_normal();
+    plan.shards.push_back({path, shard, sum_path(directory, shard.url), &format});
+  }
+}
+
 CheckPlan plan_all(const std::string& spec) {
   CheckPlan plan;
   plan.name = spec;
@@ -40,7 +48,7 @@ CheckPlan plan_all(const std::string& spec) {
     ResolvedSpec resolved = resolve_spec(spec);
     plan.format = resolved.format;
     for (const fs::path& path : resolved.shards) {
-      plan.shards.push_back({path, std::nullopt, {}});
+      plan.shards.push_back({path, std::nullopt, {}, resolved.format});
       // One shard of a dataset of ours has its sample hashes beside it.
       if (fs::is_regular_file(path) || fs::exists(path / "data.mdb")) {
         plan.shards.back().sums = sum_path(path.parent_path(), path.filename().native());
@@ -51,12 +59,11 @@ CheckPlan plan_all(const std::string& spec) {
   // Not resolve_spec(): that refuses a dataset which lacks a shard, here it is one more finding.
   const Manifest manifest = load_manifest(file);
   plan.format = &find_format(manifest.format);
+  plan.view = !manifest.rules.empty();
   const fs::path directory = fs::absolute(file).lexically_normal().parent_path();
-  for (const ManifestShard& shard : manifest.shards) {
-    const fs::path path = shard.url == "." ? directory : (directory / shard.url).lexically_normal();
-    plan.shards.push_back({path, shard, sum_path(directory, shard.url)});
-    plan.samples += shard.samples;
-  }
+  add_listed(manifest, directory, plan);
+  plan.samples = manifest.samples() * (plan.view ? 2 + manifest.joined.size() : 1);
+  for (const Manifest& joined : manifest.joined) add_listed(joined, directory, plan);
   plan.content_digest = manifest.content_digest;
   return plan;
 }
@@ -70,6 +77,7 @@ CheckPlan plan_check(const std::string& spec, const std::string& pattern) {
     return fnmatch(pattern.c_str(), shard.path.filename().c_str(), 0) != 0;
   });
   plan.content_digest.clear();
+  plan.view = false;
   plan.samples = 0;
   for (const ShardToCheck& shard : plan.shards) {
     plan.samples += shard.listed ? shard.listed->samples : 0;
@@ -81,8 +89,8 @@ CheckPlan plan_check(const std::string& spec, const std::string& pattern) {
   return plan;
 }
 
-ShardCheck::ShardCheck(const Format& format, const ShardToCheck& shard, bool decode)
-    : format_(format), shard_(shard) {
+ShardCheck::ShardCheck(const ShardToCheck& shard, bool decode)
+    : format_(*shard.format), shard_(shard) {
   if (decode) decoder_.emplace(DecodeOptions{DecodeMode::kExact});
 }
 
@@ -93,7 +101,10 @@ void ShardCheck::damage(std::string_view key, std::string_view field, std::strin
 
 void ShardCheck::run(TaskContext& context) {
   std::error_code error;
-  if (!fs::exists(shard_.path, error)) return damage({}, {}, "the shard is missing");
+  const fs::path file = format_.data_file(shard_.path);
+  if (!fs::exists(file.empty() ? shard_.path : file, error)) {
+    return damage({}, {}, "the shard is missing");
+  }
   try {
     if (!shard_.sums.empty()) sums_ = load_sums(shard_.sums);
   } catch (const Error& failure) {
@@ -166,6 +177,25 @@ void ShardCheck::check_sample(Reader& reader, std::uint64_t n, TaskContext& cont
   for (const FieldView& field : sample.fields) bytes += field.bytes.size();
   bytes_ += bytes;
   context.advance(1, bytes);
+}
+
+void ViewCheck::run(DatasetReader& reader, const DatasetShard& range, TaskContext& context) {
+  SampleHasher hasher;
+  SampleView sample;
+  for (std::uint64_t n = range.first; n < range.first + range.samples; ++n) {
+    std::uint64_t read = 0;
+    try {
+      reader.read(n, sample);
+      digest += hasher.hash(sample);
+      ++samples;
+      for (const FieldView& field : sample.fields) read += field.bytes.size();
+      bytes += read;
+    } catch (const Error& failure) {
+      damaged.push_back(
+          {failure.info().path, {}, {}, "sample " + std::to_string(n) + ": " + words(failure)});
+    }
+    context.advance(1, read);
+  }
 }
 
 void ShardCheck::decode_images(const SampleView& sample) {

@@ -20,6 +20,7 @@ struct ShardToCheck {
   std::filesystem::path path;
   std::optional<ManifestShard> listed;
   std::filesystem::path sums;  ///< Where its sample hashes would stand; empty: there are none.
+  const Format* format = nullptr;
 };
 
 /// The shards of a dataset, found without opening them: damage is for ShardCheck to find.
@@ -30,15 +31,29 @@ struct CheckPlan {
   std::string content_digest;  ///< As the manifest has it; may be empty.
   std::uint64_t samples = 0;   ///< As far as the manifest knows, else 0.
   std::uint64_t bytes = 0;     ///< 0: unknown.
+  /// The samples are made of what the shards hold (Manifest::rules): shards are checked for
+  /// themselves, and the samples beside that.
+  bool view = false;
 };
 /// Takes only shards whose name matches `pattern`, unless that is empty. Throws kNotFound if none
 /// does.
 CheckPlan plan_check(const std::string& spec, const std::string& pattern = {});
 
+/// Reads samples first ... first + count - 1 of a dataset whose manifest has rules, and adds up
+/// their hashes. What cannot be read is collected.
+struct ViewCheck {
+  std::uint64_t samples = 0;
+  std::uint64_t bytes = 0;
+  Digest digest;
+  std::vector<Damage> damaged;
+
+  void run(DatasetReader& reader, const DatasetShard& range, TaskContext& context);
+};
+
 /// Reads all of one shard and collects what is wrong with it.
 class ShardCheck {
  public:
-  ShardCheck(const Format& format, const ShardToCheck& shard, bool decode);
+  ShardCheck(const ShardToCheck& shard, bool decode);
   void run(TaskContext& context);
 
   std::uint64_t samples() const noexcept { return samples_; }

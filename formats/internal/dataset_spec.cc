@@ -9,6 +9,8 @@
 #include <charconv>
 #include <set>
 
+#include "formats/internal/token_format.h"
+
 namespace shardmill::internal {
 
 namespace fs = std::filesystem;
@@ -29,6 +31,12 @@ const Format& recognise(const fs::path& path) {
 bool looks_like_shard(const fs::path& path) {
   const std::string suffix = path.extension().string();
   return suffix == ".tar" || suffix == ".lmdb" || suffix == ".h5" || suffix == ".hdf5";
+}
+
+// Sample hashes and indices, of ours and of others, that stand beside shards.
+bool is_about_shards(const fs::path& path) {
+  const std::string suffix = path.extension().string();
+  return suffix == ".sum" || suffix == ".index" || suffix == ".idx";
 }
 
 std::vector<fs::path> glob_paths(const std::string& pattern) {
@@ -62,20 +70,33 @@ void take_shards(ResolvedSpec& out, std::vector<fs::path> paths) {
   }
 }
 
+std::vector<fs::path> manifest_shards(const Manifest& manifest, const Format& format,
+                                      const fs::path& file) {
+  std::vector<fs::path> paths;
+  for (const ManifestShard& shard : manifest.shards) {
+    const fs::path directory = file.parent_path();
+    const fs::path path = shard.url == "." ? directory : (directory / shard.url).lexically_normal();
+    const fs::path data = format.data_file(path);
+    std::error_code error;
+    if (!fs::exists(data.empty() ? path : data, error)) {
+      throw Error(ErrorCode::kNotFound, path.string(), {},
+                  "shard listed in " + file.string() + " is missing",
+                  "copy it again, or convert the data again");
+    }
+    paths.push_back(path);
+  }
+  return paths;
+}
+
 void take_manifest(ResolvedSpec& out, const fs::path& file) {
   out.manifest = load_manifest(file);
   out.manifest_path = fs::absolute(file).lexically_normal();
   out.format = &find_format(out.manifest->format);
   out.reason = "manifest " + file.filename().string();
-  for (const ManifestShard& shard : out.manifest->shards) {
-    const fs::path path = (out.manifest_path.parent_path() / shard.url).lexically_normal();
-    std::error_code error;
-    if (!fs::exists(path, error)) {
-      throw Error(ErrorCode::kNotFound, path.string(), {},
-                  "shard listed in " + file.string() + " is missing",
-                  "copy it again, or convert the data again");
-    }
-    out.shards.push_back(shard.url == "." ? out.manifest_path.parent_path() : path);
+  out.shards = manifest_shards(*out.manifest, *out.format, out.manifest_path);
+  for (const Manifest& joined : out.manifest->joined) {
+    const Format& format = find_format(joined.format);
+    out.joined.push_back({&format, manifest_shards(joined, format, out.manifest_path)});
   }
 }
 
@@ -91,7 +112,7 @@ void take_directory(ResolvedSpec& out, const fs::path& directory) {
     if (entry.path().filename().string().starts_with(".")) continue;
     if (looks_like_shard(entry.path())) {
       shards.push_back(entry.path());
-    } else {
+    } else if (!is_about_shards(entry.path())) {
       ++others;
     }
   }
@@ -164,6 +185,10 @@ ResolvedSpec resolve_spec(std::string_view spec) {
       out.reason = "one shard";
       take_shards(out, {path});
     }
+  } else if (is_token_path(path)) {
+    out.reason = "raw token file, rows as given behind #";
+    out.format = &token_format();
+    out.shards.push_back(fs::absolute(path).lexically_normal());
   } else if (const auto expanded = expand_braces(spec);
              expanded.size() > 1 || expanded[0] != spec) {
     out.reason = "brace range of " + std::to_string(expanded.size()) + " shards";

@@ -12,13 +12,20 @@
 
 namespace shardmill::internal {
 
+/// Shards that a manifest joins to its own.
+struct ResolvedPart {
+  const Format* format = nullptr;
+  std::vector<std::filesystem::path> shards;
+};
+
 /// What a DATASET argument stands for.
 struct ResolvedSpec {
   const Format* format = nullptr;
   std::vector<std::filesystem::path> shards;  ///< Absolute, in order.
   std::optional<Manifest> manifest;           ///< Its shards are in the same order as `shards`.
   std::filesystem::path manifest_path;
-  std::string reason;  ///< Why it was taken for what it is.
+  std::vector<ResolvedPart> joined;  ///< As the manifest's.
+  std::string reason;                ///< Why it was taken for what it is.
   std::vector<std::string> warnings;
 };
 

@@ -9,7 +9,7 @@
 
 #include "formats/internal/key_set.h"
 #include "formats/internal/member_name.h"
-#include "formats/internal/warning_counts.h"
+#include "formats/tar/internal/sample_rules.h"
 #include "formats/tar/internal/walk.h"
 
 namespace shardmill::tar {
@@ -28,7 +28,7 @@ std::int64_t modified_ns(const std::string& path) {
 
 class Builder {
  public:
-  explicit Builder(internal::InputFile& file) : file_(file), walk_(file) {}
+  explicit Builder(internal::InputFile& file) : file_(file), walk_(file), rules_(file.path()) {}
 
   std::vector<std::byte> build() {
     for (Member member; walk_.next(member);) add(member);
@@ -57,26 +57,13 @@ class Builder {
   std::uint32_t guess_ = 0;
   std::string scratch_;
   internal::KeySet seen_;
-  internal::WarningCounts counts_;
+  SampleRules rules_;
 };
 
 void Builder::add(const Member& member) {
-  if (!member.regular() && member.type != 'S') {
-    return counts_.note("directories, links or special members left out", member.name);
-  }
-  if (internal::is_metadata_member(member.name)) {
-    return counts_.note("hidden or metadata members left out", member.name);
-  }
   std::string_view key;
   std::string_view field;
-  if (!split_member_name(member.name, key, field) || field.empty()) {
-    return counts_.note("members without an extension left out", member.name);
-  }
-  if (member.sparse) {
-    throw Error(ErrorCode::kUnsupported, file_.path(), "member \"" + escape(member.name) + "\"",
-                "sparse members (holes cut out) cannot be read",
-                "unpack the archive and pack it again without --sparse");
-  }
+  if (!rules_.take(member, key, field)) return;
   if (!open_ || key != current_key()) {
     finish_sample();
     samples_.push_back({members_.size(), keys_.size()});
@@ -117,7 +104,8 @@ void Builder::finish_sample() {
                 "field names ignore case; rename one of the files and pack again");
   }
   if (!seen_.insert(current_key())) {
-    counts_.note("keys occur again in another place and are separate samples", current_key());
+    rules_.counts().note("keys occur again in another place and are separate samples",
+                         current_key());
   }
 }
 
@@ -126,7 +114,7 @@ std::vector<std::byte> Builder::serialise() {
   std::string fields;
   for (const std::string& field : fields_) internal::append_item(fields, field);
   std::string warnings;
-  for (const std::string& line : counts_.lines()) internal::append_item(warnings, line);
+  for (const std::string& line : rules_.counts().lines()) internal::append_item(warnings, line);
   for (const std::string& line : walk_.warnings()) internal::append_item(warnings, line);
   internal::FlatIndexWriter writer(kMagic);
   writer.add(std::span<const IndexFile>(&file, 1));
