@@ -85,7 +85,8 @@ struct Loader::State {
   bool pinning_tried = false;
   bool failed = false;
 
-  State(std::string spec, std::optional<Dataset> dataset, LoaderOptions options);
+  State(std::vector<std::string> specs, std::vector<double> weights, std::vector<Dataset> datasets,
+        LoaderOptions options);
 
   const LoaderOptions& options() const { return shared.options; }
   Place start_of(std::uint64_t epoch) const;
@@ -98,6 +99,7 @@ struct Loader::State {
  private:
   void check_usable() const;
   void warn_of_oddities() const;
+  void check_datasets();
   void open_slots();
   void try_pinning();
   void make_plan(const Place& place);
@@ -116,35 +118,23 @@ struct Loader::State {
   bool settle_bad_samples(const SlotControl& control);
 };
 
-Loader::State::State(std::string spec, std::optional<Dataset> dataset, LoaderOptions given)
+Loader::State::State(std::vector<std::string> specs, std::vector<double> weights,
+                     std::vector<Dataset> datasets, LoaderOptions given)
     : seed_given(given.seed.has_value()) {
-  shared = make_shared_state(std::move(spec), resolve_options(std::move(given)));
+  shared = make_shared_state(std::move(specs), resolve_options(std::move(given)));
   ledger.emplace(options());
-  shared.dataset = std::move(dataset);
-  const bool threads = options().workers == Workers::kThreads;
-  if (options().num_workers > 0 && !threads) {
+  shared.weights = std::move(weights);
+  if (!datasets.empty()) shared.corpus = Corpus(std::move(datasets));
+  const bool processes = options().num_workers > 0 && options().workers == Workers::kProcesses;
+  if (processes) {
     crew = std::make_unique<NurseryClient>(shared);
   } else {
-    if (!shared.dataset) shared.dataset = Dataset::open(shared.spec, options().access);
-    DatasetReader reader(*shared.dataset);
+    shared.corpus = open_corpus(shared);
+    CorpusReader reader(shared.corpus);
     resolve_outputs(reader, shared.options);
   }
-  if (shared.dataset->size() == 0) {
-    throw Error(ErrorCode::kInvalidArgument, shared.spec, {}, "the dataset holds no samples",
-                "check the path with shardmill inspect");
-  }
-  const std::uint64_t size = shared.dataset->size();
-  order.emplace(options(), std::span(&size, 1), std::span<const double>(),
-                shared.dataset->format().traits());
-  if (options().num_workers > 0 && threads) {
-    if (!shared.dataset->format().traits().threads) {
-      throw Error(ErrorCode::kInvalidArgument, shared.spec, "loader option workers",
-                  "are threads, but the format " + std::string(shared.dataset->format().name()) +
-                      " cannot be read by several threads of one process",
-                  "use worker processes");
-    }
-    crew = std::make_unique<ThreadCrew>(shared);
-  }
+  check_datasets();
+  if (!processes && options().num_workers > 0) crew = std::make_unique<ThreadCrew>(shared);
   open_slots();
   delivering = publishing = start_of(0);
   warn_of_oddities();
@@ -153,10 +143,32 @@ Loader::State::State(std::string spec, std::optional<Dataset> dataset, LoaderOpt
     crew->order_workers(options().num_workers);
     publish_ahead();
   } else {
-    producer = std::make_unique<Producer>(*shared.dataset, shared.options);
+    producer = std::make_unique<Producer>(shared.corpus, shared.options);
     shared.stats().workers.store(1);
     shared.stats().rows[0].pid.store(owner);
   }
+}
+
+// Refuses datasets that cannot be loaded as asked, and sets the order of the others' samples.
+void Loader::State::check_datasets() {
+  std::vector<std::uint64_t> sizes;
+  FormatTraits traits;
+  for (const Dataset& dataset : shared.corpus.datasets()) {
+    sizes.push_back(dataset.size());
+    if (dataset.size() == 0) {
+      throw Error(ErrorCode::kInvalidArgument, dataset.spec(), {}, "the dataset holds no samples",
+                  "check the path with shardmill inspect");
+    }
+    traits.samples_per_read =
+        std::max(traits.samples_per_read, dataset.format().traits().samples_per_read);
+    if (options().workers == Workers::kThreads && !dataset.format().traits().threads) {
+      throw Error(ErrorCode::kInvalidArgument, dataset.spec(), "loader option workers",
+                  "are threads, but the format " + std::string(dataset.format().name()) +
+                      " cannot be read by several threads of one process",
+                  "use worker processes");
+    }
+  }
+  order.emplace(options(), sizes, shared.weights, traits);
 }
 
 void Loader::State::open_slots() {
@@ -170,7 +182,7 @@ void Loader::State::open_slots() {
   const std::uint64_t needed = layout.fixed_bytes * slots;
   const std::uint64_t available = available_memory();
   if (needed > available) {
-    throw Error(ErrorCode::kResourceExhausted, shared.spec, "batch memory",
+    throw Error(ErrorCode::kResourceExhausted, shared.spec(), "batch memory",
                 std::to_string(slots) + " batches of " + std::to_string(layout.fixed_bytes) +
                     " bytes need " + std::to_string(needed) + " bytes, available are " +
                     std::to_string(available),
@@ -288,7 +300,7 @@ std::uint32_t Loader::State::wait_for_slot() {
     shared.ring->wait_for_free(limit - first);
   }
   if (const auto slot = shared.ring->free_slot()) return *slot;
-  throw Error(ErrorCode::kResourceExhausted, shared.spec, "batch memory",
+  throw Error(ErrorCode::kResourceExhausted, shared.spec(), "batch memory",
               "all " + std::to_string(shared.ring->slots()) +
                   " batches are held by the training program and none was let go within "
                   "lease_timeout_ms = " +
@@ -465,7 +477,7 @@ void Loader::State::drain() {
 
 void Loader::State::check_usable() const {
   if (!failed) return;
-  throw Error(ErrorCode::kInternal, shared.spec, {}, "the loader has failed before",
+  throw Error(ErrorCode::kInternal, shared.spec(), {}, "the loader has failed before",
               "construct a new one");
 }
 
@@ -496,7 +508,7 @@ void Loader::State::set_place(const Place& place) {
 }
 
 std::string Loader::State::state() {
-  if (identity.empty()) identity = dataset_identity(std::span(&*shared.dataset, 1));
+  if (identity.empty()) identity = dataset_identity(shared.corpus.datasets());
   return SavedState{
       *options().seed,  delivering.epoch, delivering.schedule.cursor_after(delivering.batch),
       delivering.lanes, identity,         hex(order->digest())}
@@ -507,9 +519,9 @@ void Loader::State::resume(std::string_view text) {
   check_usable();
   const SavedState saved = SavedState::from_json(text);
   const auto refuse = [&](const std::string& cause, const std::string& remedy) {
-    throw Error(ErrorCode::kInvalidArgument, shared.spec, "loader state", cause, remedy);
+    throw Error(ErrorCode::kInvalidArgument, shared.spec(), "loader state", cause, remedy);
   };
-  if (identity.empty()) identity = dataset_identity(std::span(&*shared.dataset, 1));
+  if (identity.empty()) identity = dataset_identity(shared.corpus.datasets());
   if (saved.dataset != identity) {
     refuse("was taken from another dataset (" + saved.dataset + ", this one is " + identity +
                "): a shard has another name, size or number of samples",
@@ -548,12 +560,13 @@ Batch Loader::State::replay(std::uint64_t epoch, std::uint64_t position) {
     single.pin_memory = false;
     single.bad_sample_log.clear();
     if (single.bad_samples == BadSamples::kSkip) single.bad_samples = BadSamples::kFail;
-    replayer = std::make_unique<State>(shared.spec, shared.dataset, std::move(single));
+    replayer = std::make_unique<State>(shared.specs, shared.weights, shared.corpus.datasets(),
+                                       std::move(single));
   }
   const std::uint64_t padded =
       order->positions() + static_cast<std::uint64_t>(options().world_size);
   if (position >= padded) {
-    throw Error(ErrorCode::kInvalidArgument, shared.spec, "position " + std::to_string(position),
+    throw Error(ErrorCode::kInvalidArgument, shared.spec(), "position " + std::to_string(position),
                 "an epoch has " + std::to_string(order->positions()) + " positions");
   }
   State& one = *replayer;
@@ -571,16 +584,39 @@ Batch Loader::State::replay(std::uint64_t epoch, std::uint64_t position) {
 }
 
 Loader::Loader(std::string dataset, LoaderOptions options)
-    : state_(std::make_unique<State>(absolute_spec(dataset), std::nullopt, std::move(options))) {}
+    : state_(std::make_unique<State>(std::vector{absolute_spec(dataset)}, std::vector<double>(),
+                                     std::vector<Dataset>(), std::move(options))) {}
 
 Loader::Loader(Dataset dataset, LoaderOptions options)
-    : state_(std::make_unique<State>(dataset.spec(), dataset, std::move(options))) {}
+    : state_(std::make_unique<State>(std::vector{dataset.spec()}, std::vector<double>(),
+                                     std::vector{dataset}, std::move(options))) {}
+
+Loader::Loader(const std::vector<MixturePart>& mixture, LoaderOptions options) {
+  std::vector<std::string> specs;
+  std::vector<double> weights;
+  for (const MixturePart& part : mixture) {
+    specs.push_back(absolute_spec(part.dataset));
+    weights.push_back(part.weight);
+  }
+  if (mixture.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, {}, "mixture", "names no dataset");
+  }
+  if (!options.weights.empty() || !options.subset.empty() || options.repeat != 1) {
+    throw Error(ErrorCode::kInvalidArgument, {}, "mixture",
+                "cannot have weights, subset or repeat besides the datasets' weights");
+  }
+  state_ = std::make_unique<State>(std::move(specs), std::move(weights), std::vector<Dataset>(),
+                                   std::move(options));
+}
 
 Loader::~Loader() = default;
 Loader::Loader(Loader&&) noexcept = default;
 Loader& Loader::operator=(Loader&&) noexcept = default;
 
-const Dataset& Loader::dataset() const noexcept { return *state_->shared.dataset; }
+const Dataset& Loader::dataset() const noexcept { return datasets().front(); }
+const std::vector<Dataset>& Loader::datasets() const noexcept {
+  return state_->shared.corpus.datasets();
+}
 const LoaderOptions& Loader::options() const noexcept { return state_->options(); }
 
 std::uint64_t Loader::batches_per_epoch() const noexcept {

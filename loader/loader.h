@@ -15,6 +15,12 @@
 
 namespace shardmill {
 
+/// One dataset of a mixture.
+struct MixturePart {
+  std::string dataset;  ///< A DATASET as the command line takes it.
+  double weight = 1;    ///< Its share of the samples, relative to the others' weights.
+};
+
 /// Loads a dataset batch by batch, prepared ahead by worker processes.
 ///
 ///     shardmill::Loader loader("photos-lmdb", {.outputs = {image_output("image", 224, 224),
@@ -41,11 +47,16 @@ class Loader {
   Loader(std::string dataset, LoaderOptions options);
   /// Loads an open dataset.
   Loader(Dataset dataset, LoaderOptions options);
+  /// Loads several datasets mixed by weight, of any formats that have the outputs' fields. Each is
+  /// gone through completely before it begins anew, over epochs; an epoch has
+  /// `samples_per_epoch` samples. Batch::samples() numbers them one dataset behind the other.
+  Loader(const std::vector<MixturePart>& mixture, LoaderOptions options);
   ~Loader();
   Loader(Loader&&) noexcept;
   Loader& operator=(Loader&&) noexcept;
 
-  const Dataset& dataset() const noexcept;
+  const Dataset& dataset() const noexcept;  ///< Of a mixture: the first.
+  const std::vector<Dataset>& datasets() const noexcept;
   /// Returns the options with nothing left open: outputs, seed and num_workers are resolved.
   const LoaderOptions& options() const noexcept;
   /// Return how many batches and rows this rank has in a whole epoch: known before it begins,

@@ -172,7 +172,7 @@ class Nursery {
 
   void scout_died(int status) {
     control_->scout_error.store({ErrorCode::kDataLoss,
-                                 shared_.spec,
+                                 shared_.spec(),
                                  {},
                                  "opening the dataset failed: " + death_words(status),
                                  "check the files with shardmill verify"});
@@ -201,10 +201,9 @@ class Nursery {
 
   // The key was known to the worker alone; the shard and the number in it say as much.
   ErrorInfo bad_sample(std::uint64_t sample, const Worker& worker, int status) const {
-    const Dataset& dataset = *shared_.dataset;
-    const DatasetShard& shard = dataset.shards()[dataset.shard_of(sample)];
-    const std::string path = shard.path.string();
-    const std::string place = "sample number " + std::to_string(sample - shard.first);
+    std::uint64_t number = 0;
+    const std::string path = shared_.corpus.shard_of(sample, number).path.string();
+    const std::string place = "sample number " + std::to_string(number);
     if (worker.timed_out) {
       return {ErrorCode::kIo, path, place,
               "took longer than sample_timeout_ms = " +
@@ -222,7 +221,7 @@ class Nursery {
       Worker& worker = workers_[row];
       if (worker.pid == 0) continue;
       if (worker.killed_ticks > 0 && ++worker.killed_ticks > kTicksToDie) {
-        fail({ErrorCode::kIo, shared_.spec, "worker " + std::to_string(worker.pid),
+        fail({ErrorCode::kIo, shared_.spec(), "worker " + std::to_string(worker.pid),
               "does not end 5 s after SIGKILL: it hangs in the kernel, most likely in I/O",
               "check the storage"});
       }

@@ -105,7 +105,7 @@ void NurseryClient::wait_for_scout() {
         now == last && now.state != 'D' && now.state != 'T' ? without_progress + 1 : 0;
     last = now;
     if (without_progress < kLooksWithoutProgress) continue;
-    throw Error(ErrorCode::kInternal, shared_.spec, {},
+    throw Error(ErrorCode::kInternal, shared_.spec(), {},
                 "opening the dataset in a child process has made no progress for 20 s: most likely "
                 "another thread held a lock when the process was forked",
                 "construct the loader before starting threads");
@@ -135,7 +135,7 @@ void NurseryClient::check_alive() {
   const ssize_t got = recv(socket_, &byte, 1, MSG_DONTWAIT);
   const bool gone = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
   if (!gone) return;
-  throw Error(ErrorCode::kInternal, shared_.spec, {},
+  throw Error(ErrorCode::kInternal, shared_.spec(), {},
               "the process that looks after the workers was killed",
               "look for an out-of-memory kill in the kernel's log");
 }
@@ -163,7 +163,7 @@ void NurseryClient::report(const DeathRecord& death) {
   if (charged_.size() <= limit) {
     return warn(text + "; it is replaced and its unfinished samples are done again");
   }
-  throw Error(ErrorCode::kInternal, shared_.spec, {},
+  throw Error(ErrorCode::kInternal, shared_.spec(), {},
               text + "; " + std::to_string(charged_.size()) +
                   " workers died in this epoch, max_worker_restarts is " + std::to_string(limit),
               "find out what kills them, or raise max_worker_restarts");

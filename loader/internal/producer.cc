@@ -78,8 +78,8 @@ void copy_array(const FieldView& field, const ArrayType& row, std::byte* out) {
 
 }  // namespace
 
-Producer::Producer(Dataset dataset, const LoaderOptions& options)
-    : reader_(std::move(dataset)),
+Producer::Producer(const Corpus& corpus, const LoaderOptions& options)
+    : reader_(corpus),
       options_(options),
       places_(place_outputs(options.outputs, options.batch_size)),
       decoder_(DecodeOptions{.mode = options.decode}) {}
@@ -123,24 +123,26 @@ std::optional<ErrorInfo> Producer::try_sample(const SlotControl& slot, const Slo
     return std::nullopt;
   } catch (const Error& error) {
     ErrorInfo info = error.info();
-    const Dataset& dataset = reader_.dataset();
-    if (info.path.empty()) {
-      info.path = dataset.shards()[dataset.shard_of(number)].path.string();
-    }
+    if (info.path.empty()) info.path = shard_path(number);
     if (current != nullptr) {
       const std::string field = current->field.empty() ? current->name : current->field;
       info.place = sample_place(sample.key, field) + (info.place.empty() ? "" : ": " + info.place);
     }
     return info;
   } catch (const std::exception& error) {
-    return ErrorInfo{ErrorCode::kInternal, reader_.dataset().spec(), place(), error.what(), {}};
+    return ErrorInfo{ErrorCode::kInternal, shard_path(number), place(), error.what(), {}};
   } catch (...) {
     return ErrorInfo{ErrorCode::kInternal,
-                     reader_.dataset().spec(),
+                     shard_path(number),
                      place(),
                      "the output's function threw something that is no std::exception",
                      {}};
   }
+}
+
+std::string Producer::shard_path(std::uint64_t sample) const {
+  std::uint64_t number = 0;
+  return reader_.corpus().shard_of(sample, number).path.string();
 }
 
 void Producer::produce_output(const Output& output, const OutputPlace& place,
@@ -231,7 +233,7 @@ void Producer::watch_faults() noexcept {
   faults_ = faults;
 }
 
-void resolve_outputs(DatasetReader& reader, LoaderOptions& options) {
+void resolve_outputs(CorpusReader& reader, LoaderOptions& options) {
   const bool infer = options.outputs.empty();
   bool need_sample = infer;
   for (const Output& output : options.outputs) {
@@ -254,7 +256,7 @@ void resolve_outputs(DatasetReader& reader, LoaderOptions& options) {
   }
   for (Output& output : options.outputs) {
     if (output.kind != OutputKind::kArray || !output.row.shape.empty()) continue;
-    const std::string path = reader.dataset().spec();
+    const std::string path = reader.corpus().datasets().front().spec();
     const FieldView* field = sample.find(output.field);
     if (field == nullptr) {
       throw Error(ErrorCode::kNotFound, path, sample_place(sample.key),

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <shardmill/formats/dataset.h>
 #include <shardmill/loader/decode/image.h>
 #include <shardmill/loader/options.h>
 
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "loader/internal/control.h"
+#include "loader/internal/corpus.h"
 #include "loader/internal/layout.h"
 
 namespace shardmill::internal {
@@ -20,7 +21,7 @@ namespace shardmill::internal {
 class Producer {
  public:
   /// `options` are resolved (outputs, seed) and must outlive the producer.
-  Producer(Dataset dataset, const LoaderOptions& options);
+  Producer(const Corpus& corpus, const LoaderOptions& options);
 
   /// Makes row `row` of a slot, all outputs. An error ends up in the row's error cells with path
   /// and sample added, and the next substitute is tried, if the plan has one; nothing is thrown.
@@ -37,6 +38,7 @@ class Producer {
  private:
   std::optional<ErrorInfo> try_sample(const SlotControl& slot, const SlotMemory& memory,
                                       std::size_t row, StatsRow& stats) noexcept;
+  std::string shard_path(std::uint64_t sample) const;
   void produce_output(const Output& output, const OutputPlace& place, const SampleView& sample,
                       const PlanEntry& plan, const SlotControl& slot, const SlotMemory& memory,
                       std::size_t row);
@@ -44,7 +46,7 @@ class Producer {
               const SlotControl& slot, const SlotMemory& memory, std::size_t row);
   void watch_faults() noexcept;
 
-  DatasetReader reader_;
+  CorpusReader reader_;
   const LoaderOptions& options_;
   std::vector<OutputPlace> places_;
   ImageDecoder decoder_;
@@ -55,6 +57,6 @@ class Producer {
 
 /// Fills what `options` leave open from the first sample: the outputs if there are none, the types
 /// of arrays. Throws if the sample lacks a field or cannot be read.
-void resolve_outputs(DatasetReader& reader, LoaderOptions& options);
+void resolve_outputs(CorpusReader& reader, LoaderOptions& options);
 
 }  // namespace shardmill::internal

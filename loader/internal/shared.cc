@@ -13,11 +13,14 @@ namespace {
 
 using Json = nlohmann::json;
 
+// At the beginning of the index file; then the JSON text, then for each dataset the size of its
+// flat form and, at a multiple of 8, that form.
 struct IndexHeader {
   std::uint64_t json_size = 0;
-  std::uint64_t flat_offset = 0;
-  std::uint64_t flat_size = 0;
+  std::uint64_t datasets = 0;
 };
+
+constexpr std::uint64_t up_to_8(std::uint64_t n) { return (n + 7) / 8 * 8; }
 
 // Functions cannot travel, nor need they: the outputs that have one were declared before the fork.
 std::string outputs_to_json(const std::vector<Output>& outputs) {
@@ -46,7 +49,7 @@ void outputs_from_json(std::string_view text, std::vector<Output>& outputs) {
 
 }  // namespace
 
-Shared make_shared_state(std::string spec, LoaderOptions options) {
+Shared make_shared_state(std::vector<std::string> specs, LoaderOptions options) {
   Shared shared;
   shared.control_file = MemoryFile("shardmill-control", ControlView::bytes(options.batch_size));
   shared.control = ControlView(shared.control_file.data(), options.batch_size);
@@ -56,32 +59,63 @@ Shared make_shared_state(std::string spec, LoaderOptions options) {
   shared.stats().pid = getpid();
   shared.index = MemoryFile("shardmill-index", 0);
   shared.ring = std::make_shared<Ring>();
-  shared.spec = std::move(spec);
+  shared.specs = std::move(specs);
   shared.options = std::move(options);
   return shared;
 }
 
-void write_index(Shared& shared, const Dataset& dataset) {
+std::string Shared::spec() const {
+  std::string text;
+  for (const std::string& spec : specs) text += (text.empty() ? "" : ", ") + spec;
+  return text;
+}
+
+Corpus open_corpus(const Shared& shared) {
+  if (!shared.corpus.empty()) return shared.corpus;
+  std::vector<Dataset> datasets;
+  for (const std::string& spec : shared.specs) {
+    datasets.push_back(Dataset::open(spec, shared.options.access));
+  }
+  return Corpus(std::move(datasets));
+}
+
+void write_index(Shared& shared, const Corpus& corpus) {
   const std::string json = outputs_to_json(shared.options.outputs);
-  IndexHeader header;
-  header.json_size = json.size();
-  header.flat_offset = (sizeof header + json.size() + 7) / 8 * 8;
-  header.flat_size = dataset.flat().size();
-  shared.index.resize(header.flat_offset + header.flat_size);
-  std::byte* const data = shared.index.data();
-  std::memcpy(data, &header, sizeof header);
-  std::memcpy(data + sizeof header, json.data(), json.size());
-  std::memcpy(data + header.flat_offset, dataset.flat().data(), header.flat_size);
+  const IndexHeader header{json.size(), corpus.datasets().size()};
+  std::uint64_t size = up_to_8(sizeof header + json.size());
+  for (const Dataset& dataset : corpus.datasets()) {
+    size += sizeof(std::uint64_t) + up_to_8(dataset.flat().size());
+  }
+  shared.index.resize(size);
+  std::byte* at = shared.index.data();
+  std::memcpy(at, &header, sizeof header);
+  std::memcpy(at + sizeof header, json.data(), json.size());
+  at += up_to_8(sizeof header + json.size());
+  for (const Dataset& dataset : corpus.datasets()) {
+    const std::span<const std::byte> flat = dataset.flat();
+    const std::uint64_t bytes = flat.size();
+    std::memcpy(at, &bytes, sizeof bytes);
+    std::memcpy(at + sizeof bytes, flat.data(), flat.size());
+    at += sizeof bytes + up_to_8(bytes);
+  }
 }
 
 void attach_index(Shared& shared) {
   shared.index.remap();
-  const std::byte* const data = shared.index.data();
+  const std::byte* at = shared.index.data();
   IndexHeader header;
-  std::memcpy(&header, data, sizeof header);
-  outputs_from_json({reinterpret_cast<const char*>(data) + sizeof header, header.json_size},
+  std::memcpy(&header, at, sizeof header);
+  outputs_from_json({reinterpret_cast<const char*>(at) + sizeof header, header.json_size},
                     shared.options.outputs);
-  shared.dataset = Dataset::attach({data + header.flat_offset, header.flat_size});
+  at += up_to_8(sizeof header + header.json_size);
+  std::vector<Dataset> datasets;
+  for (std::uint64_t i = 0; i < header.datasets; ++i) {
+    std::uint64_t bytes = 0;
+    std::memcpy(&bytes, at, sizeof bytes);
+    datasets.push_back(Dataset::attach({at + sizeof bytes, bytes}));
+    at += sizeof bytes + up_to_8(bytes);
+  }
+  shared.corpus = Corpus(std::move(datasets));
 }
 
 }  // namespace shardmill::internal

@@ -38,7 +38,7 @@ void work(Shared& shared, std::uint32_t serial, std::size_t row,
   WorkerRow& self = control->rows[row];
   StatsRow& stats = shared.stats().rows[row];
   stats.pid.store(gettid());
-  Producer producer(*shared.dataset, shared.options);
+  Producer producer(shared.corpus, shared.options);
   Claimer claimer(control, serial);
   claimer.pack = [&](std::uint32_t slot) {
     producer.pack(control.slot(slot), shared.ring->memory(slot));
@@ -75,16 +75,15 @@ void run_scout(Shared& shared, pid_t nursery) {
   const ControlView control = shared.control;
   ScoutState state = ScoutState::kFailed;
   try {
-    const Dataset dataset =
-        shared.dataset ? *shared.dataset : Dataset::open(shared.spec, shared.options.access);
-    DatasetReader reader(dataset);
+    const Corpus corpus = open_corpus(shared);
+    CorpusReader reader(corpus);
     resolve_outputs(reader, shared.options);
-    write_index(shared, dataset);
+    write_index(shared, corpus);
     state = ScoutState::kDone;
   } catch (const Error& error) {
     control->scout_error.store(error.info());
   } catch (const std::exception& error) {
-    control->scout_error.store({ErrorCode::kInternal, shared.spec, {}, error.what(), {}});
+    control->scout_error.store({ErrorCode::kInternal, shared.spec(), {}, error.what(), {}});
   }
   control->scout.store(state);
   futex_bump(control->ready);

@@ -420,3 +420,35 @@ TEST_CASE("The working folder may change after construction", "[loader]") {
   CHECK(load_all(loader, {0}).size() == 2);
   std::filesystem::current_path(before);
 }
+
+TEST_CASE("A mixture of datasets in different formats keeps its shares", "[loader]") {
+  TemporaryFolder folder;
+  write_samples(folder / "large.tar", 300);
+  write_samples(folder / "other.tar", 40);
+  LoaderOptions with = options(0);
+  with.samples_per_epoch = 1000;
+  const std::vector<MixturePart> mixture = {{(folder / "large.tar").string(), 3},
+                                            {(folder / "other.tar").string(), 1}};
+  Loader inline_loader(mixture, with);
+  CHECK(inline_loader.samples_per_epoch() == 1000);
+  const std::vector<std::string> expected = load_all(inline_loader, {0, 1});
+  with.num_workers = 3;
+  Loader loader(mixture, with);
+  REQUIRE(load_all(loader, {0, 1}) == expected);
+  REQUIRE(loader.datasets().size() == 2);
+  std::size_t second = 0;
+  for (const Batch& batch : loader.epoch(2)) {
+    const auto array = batch["array"].as<float>();
+    for (std::size_t row = 0; row < batch.size(); ++row) {
+      const std::uint64_t sample = batch.samples()[row];
+      second += sample >= 300 ? 1 : 0;
+      REQUIRE(array[row * 6] == static_cast<float>(sample >= 300 ? sample - 300 : sample));
+    }
+  }
+  CHECK(second > 230);
+  CHECK(second < 270);
+  const std::string state = loader.state();
+  inline_loader.resume(state);
+  CHECK(load_all(inline_loader, {3}) == load_all(loader, {3}));
+  CHECK_THROWS_WITH(Loader(std::vector<MixturePart>{}, with), Catch::Contains("names no dataset"));
+}
