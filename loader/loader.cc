@@ -13,6 +13,7 @@
 #include "loader/internal/bad_samples.h"
 #include "loader/internal/claims.h"
 #include "loader/internal/drop_rows.h"
+#include "loader/internal/fill_outputs.h"
 #include "loader/internal/nursery.h"
 #include "loader/internal/nursery_client.h"
 #include "loader/internal/order.h"
@@ -413,21 +414,7 @@ bool Loader::State::deliver(std::uint32_t slot, Batch& batch) {
     batch.positions_.push_back(control.plan[row].position);
     batch.valid_.push_back(control.plan[row].position < delivering.schedule.total);
   }
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    const Output& output = options().outputs[i];
-    const OutputPlace& place = places[i];
-    BatchOutput made;
-    made.name = output.name;
-    made.row = output.row;
-    if (place.ragged >= 0) {
-      made.ragged = true;
-      made.offsets = {memory.offsets(place), rows + 1};
-      made.data = {memory.packed(place.ragged), static_cast<std::size_t>(made.offsets[rows])};
-    } else {
-      made.data = {memory.row(place, 0), rows * place.row_bytes};
-    }
-    batch.outputs_.push_back(made);
-  }
+  fill_outputs(options().outputs, places, control, memory, batch.outputs_);
   batch.lease_ = std::move(lease);
   shared.stats().batches.fetch_add(1, std::memory_order_relaxed);
   shared.stats().samples.fetch_add(rows, std::memory_order_relaxed);
