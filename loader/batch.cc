@@ -16,6 +16,14 @@ const BatchOutput& Batch::operator[](std::string_view name) const {
               "its outputs are: " + names);
 }
 
+std::vector<std::string_view> Batch::keys() const {
+  std::vector<std::string_view> keys;
+  if (!lease_) return keys;
+  const internal::SlotMemory memory = lease_->memory();
+  for (std::size_t row = 0; row < size(); ++row) keys.push_back(memory.key(row));
+  return keys;
+}
+
 std::shared_ptr<const void> Batch::lease() const noexcept { return lease_; }
 
 }  // namespace shardmill

@@ -19,25 +19,35 @@ class SlotLease;
 
 /// One output of a batch, in the batch's memory.
 ///
-/// With rows of one size: `data` holds size × row bytes, C order. With values of any length
-/// (`ragged`): `data` holds them behind each other and `offsets`, size + 1 of them, say where:
-/// value i is data[offsets[i] .. offsets[i + 1]).
+/// With rows of one size, `data` holds size × row bytes, C order. Otherwise (`ragged`) the values
+/// lie behind each other and `offsets`, size + 1 of them, say where: value i is
+/// data[offsets[i] .. offsets[i + 1]). With `lengths` (a list output) they lie in any order, with
+/// gaps: value i has lengths[i] bytes from offsets[i] on.
 struct BatchOutput {
   std::string name;
   ArrayType row;  ///< Type of one row; of one element (uint8, no extent) where ragged.
   bool ragged = false;
   std::span<std::byte> data;
   std::span<const std::int64_t> offsets;
+  std::span<const std::int64_t> lengths;  ///< List outputs only.
+  /// Padded outputs only: each row's true extents: the length, or height and width.
+  std::span<const std::int64_t> sizes;
+  /// Optional outputs only: 1 for each row whose sample has the field, else 0.
+  std::span<const std::uint8_t> present;
 
   /// Views the rows as elements of type T. REQUIRES: sizeof(T) is the size of row.dtype.
   template <class T>
   std::span<T> as() const noexcept {
     return {reinterpret_cast<T*>(data.data()), data.size() / sizeof(T)};
   }
-  /// Returns value `i` of a ragged output.
+  /// Returns value `i` of a ragged output, as bytes or as text.
   std::span<const std::byte> value(std::size_t i) const noexcept {
-    return data.subspan(static_cast<std::size_t>(offsets[i]),
-                        static_cast<std::size_t>(offsets[i + 1] - offsets[i]));
+    const std::int64_t length = lengths.empty() ? offsets[i + 1] - offsets[i] : lengths[i];
+    return data.subspan(static_cast<std::size_t>(offsets[i]), static_cast<std::size_t>(length));
+  }
+  std::string_view text(std::size_t i) const noexcept {
+    const std::span<const std::byte> bytes = value(i);
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
 };
 
@@ -61,6 +71,8 @@ class Batch {
   /// Returns 1 for each row that counts, 0 for one that only fills up the ranks' last batches
   /// (Uneven::kPad): leave those out of metrics.
   std::span<const std::uint8_t> valid() const noexcept { return valid_; }
+  /// Returns each row's sample's key, cut at 1008 bytes. Valid while the batch is.
+  std::vector<std::string_view> keys() const;
   const std::vector<BatchOutput>& outputs() const noexcept { return outputs_; }
   /// Returns the output called `name`; throws kNotFound listing the names there are.
   const BatchOutput& operator[](std::string_view name) const;

@@ -11,9 +11,10 @@
 #include <thread>
 
 #include "loader/internal/bad_samples.h"
+#include "loader/internal/batch_outputs.h"
 #include "loader/internal/claims.h"
 #include "loader/internal/drop_rows.h"
-#include "loader/internal/fill_outputs.h"
+#include "loader/internal/infer.h"
 #include "loader/internal/nursery.h"
 #include "loader/internal/nursery_client.h"
 #include "loader/internal/order.h"
@@ -178,8 +179,8 @@ void Loader::State::open_slots() {
   const std::size_t slots = ahead + kLentSlots;
   // Room for more: a consumer that keeps batches makes the ring grow.
   const SlotLayout layout =
-      make_layout(places, options().batch_size, std::clamp(kGrowth * slots, kLeastRoom, kMaxSlots),
-                  shared.ring->file_bytes());
+      make_layout(options().outputs, options().batch_size,
+                  std::clamp(kGrowth * slots, kLeastRoom, kMaxSlots), shared.ring->file_bytes());
   const std::uint64_t needed = layout.fixed_bytes * slots;
   const std::uint64_t available = available_memory();
   if (needed > available) {
@@ -257,10 +258,10 @@ void Loader::State::plan_position(std::uint64_t epoch, std::uint64_t position) {
 // Makes a slot ready for its next batch: memory that one huge batch took goes back, and pages are
 // locked if that is wanted.
 void Loader::State::prepare(std::uint32_t slot) {
-  if (shared.control->layout.ragged > 0) {
+  if (shared.control->layout.arenas > 0) {
     const SlotControl control = shared.control.slot(slot);
-    std::uint64_t used[kMaxRagged];
-    for (std::size_t i = 0; i < kMaxRagged; ++i) used[i] = control.header->arena_used[i].load();
+    std::uint64_t used[kMaxArenas];
+    for (std::size_t i = 0; i < kMaxArenas; ++i) used[i] = control.header->arena_used[i].load();
     shared.ring->trim(slot, used);
   }
   if (!device) return;
@@ -361,7 +362,7 @@ std::uint32_t Loader::State::produce_plan() {
   prepare(slot);
   const SlotControl control = shared.control.slot(slot);
   control.header->rows = static_cast<std::uint32_t>(plan.size());
-  for (auto& used : control.header->arena_used) used.store(0, std::memory_order_relaxed);
+  control.reset_arenas();
   const std::uint64_t begin = now_ns();  // the consumer waits for all of it
   for (std::size_t row = 0; row < plan.size(); ++row) {
     control.plan[row] = plan[row];
@@ -404,7 +405,7 @@ bool Loader::State::deliver(std::uint32_t slot, Batch& batch) {
   const SlotControl control = shared.control.slot(slot);
   auto lease = std::make_shared<SlotLease>(shared.ring, slot);  // gives it back whatever happens
   const SlotMemory memory = shared.ring->memory(slot);
-  if (settle_bad_samples(control)) drop_bad_rows(control, memory, places);
+  if (settle_bad_samples(control)) drop_bad_rows(control, memory, options().outputs, places);
   const std::size_t rows = control.header->rows;
   if (rows == 0) return false;
   batch.epoch_ = delivering.epoch;
@@ -414,7 +415,7 @@ bool Loader::State::deliver(std::uint32_t slot, Batch& batch) {
     batch.positions_.push_back(control.plan[row].position);
     batch.valid_.push_back(control.plan[row].position < delivering.schedule.total);
   }
-  fill_outputs(options().outputs, places, control, memory, batch.outputs_);
+  batch.outputs_ = batch_outputs(options().outputs, places, control, memory, rows);
   batch.lease_ = std::move(lease);
   shared.stats().batches.fetch_add(1, std::memory_order_relaxed);
   shared.stats().samples.fetch_add(rows, std::memory_order_relaxed);

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "loader/internal/control.h"
+#include "loader/internal/numbers.h"
 #include "loader/internal/warn.h"
 
 namespace shardmill {
@@ -24,6 +25,60 @@ constexpr int kMaxPrefetch = static_cast<int>(internal::kMaxSlots) - 2;
   throw Error(ErrorCode::kInvalidArgument, {}, "loader option " + option,
               "is " + value + ", must be " + rule);
 }
+
+void check_output(const std::string& option, const Output& output) {
+  const bool image = output.kind == OutputKind::kImage;
+  if (output.kind == OutputKind::kComputed && !output.compute) {
+    refuse(option + ".compute", "empty", "a function");
+  }
+  if (image && !output.row.shape.empty() &&
+      (output.row.shape.size() != 3 || output.row.elements() == 0 || output.row.shape[0] > 65'535 ||
+       output.row.shape[1] > 65'535)) {
+    refuse(option, "an image without a size", "made with width and height from 1 to 65535");
+  }
+  if (output.field.empty() && !image && output.kind != OutputKind::kBytes &&
+      output.kind != OutputKind::kComputed) {
+    refuse(option + ".field", "empty", "the name of a field");
+  }
+  const std::string dtype(dtype_name(output.row.dtype));
+  if (output.kind == OutputKind::kTokens && !internal::is_integer(output.row.dtype)) {
+    refuse(option + ".row.dtype", dtype, "an integer type");
+  }
+  if (output.kind == OutputKind::kScalar && !internal::is_number(output.row.dtype)) {
+    refuse(option + ".row.dtype", dtype, "an integer or floating-point type but float16");
+  }
+  if (output.kind == OutputKind::kTokens && output.row.elements() == 0) {
+    refuse(option, "sequences of length 0", "made with a length of 1 or more");
+  }
+  if (output.padding && !image && output.kind != OutputKind::kTokens) {
+    refuse(option + ".padding", "given", "left out: only images and tokens are padded");
+  }
+  if (output.optional && output.kind == OutputKind::kComputed) {
+    refuse(option + ".optional", "true", "false for a computed output, which reads what it likes");
+  }
+}
+
+void check_outputs(const std::vector<Output>& outputs) {
+  std::size_t arenas = 0;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const Output& output = outputs[i];
+    const std::string option = "outputs[" + std::to_string(i) + "]";
+    if (output.name.empty()) refuse(option + ".name", "empty", "a name");
+    const auto same = [&](const Output& other) { return other.name == output.name; };
+    if (std::any_of(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(i), same)) {
+      refuse(option + ".name", "\"" + output.name + "\" a second time", "different in each output");
+    }
+    check_output(option, output);
+    if ((output.kind == OutputKind::kBytes || output.padding) && ++arenas > internal::kMaxArenas) {
+      refuse("outputs", "more than " + std::to_string(internal::kMaxArenas) + " of any size",
+             "fewer");
+    }
+  }
+}
+
+}  // namespace
+
+namespace {
 
 void check_sampling(const LoaderOptions& options) {
   if (options.repeat < 1) refuse("repeat", "0", "1 or more");

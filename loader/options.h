@@ -55,7 +55,7 @@ inline constexpr int kAuto = -1;
 /// kInvalidArgument naming option and value.
 struct LoaderOptions {
   /// What a batch holds. Empty: every field of the first sample: `cls` as class numbers, arrays
-  /// as arrays, all else as stored bytes.
+  /// as arrays, all else as stored bytes (images: whichever image field a sample has first).
   std::vector<Output> outputs = {};
 
   // What training sees.

@@ -1,75 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <shardmill/formats/error.h>
 #include <shardmill/loader/outputs.h>
 
-#include <algorithm>
-
-#include "loader/internal/control.h"
+#include <utility>
 
 namespace shardmill {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& option, const std::string& value,
-                         const std::string& rule) {
-  throw Error(ErrorCode::kInvalidArgument, {}, "loader option " + option,
-              "is " + value + ", must be " + rule);
+Output make(std::string name, OutputKind kind, std::string field, ArrayType row) {
+  Output output;
+  output.name = std::move(name);
+  output.kind = kind;
+  output.field = std::move(field);
+  output.row = std::move(row);
+  return output;
 }
 
 }  // namespace
 
-void check_outputs(const std::vector<Output>& outputs) {
-  std::size_t ragged = 0;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const Output& output = outputs[i];
-    const std::string option = "outputs[" + std::to_string(i) + "]";
-    if (output.name.empty()) refuse(option + ".name", "empty", "a name");
-    const auto same = [&](const Output& other) { return other.name == output.name; };
-    if (std::any_of(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(i), same)) {
-      refuse(option + ".name", "\"" + output.name + "\" a second time", "different in each output");
-    }
-    if (output.kind == OutputKind::kComputed && !output.compute) {
-      refuse(option + ".compute", "empty", "a function");
-    }
-    if (output.kind == OutputKind::kImage &&
-        (output.row.shape.size() != 3 || output.row.elements() == 0 ||
-         output.row.shape[0] > 65'535 || output.row.shape[1] > 65'535)) {
-      refuse(option, "an image without a size", "made by image_output with width, height > 0");
-    }
-    if ((output.kind == OutputKind::kClass || output.kind == OutputKind::kArray) &&
-        output.field.empty()) {
-      refuse(option + ".field", "empty", "the name of a field");
-    }
-    if (output.kind == OutputKind::kBytes && ++ragged > internal::kMaxRagged) {
-      refuse("outputs", "more than " + std::to_string(internal::kMaxRagged) + " of stored bytes",
-             "fewer");
-    }
-  }
-}
-
 Output image_output(std::string name, std::uint32_t width, std::uint32_t height,
                     std::string field) {
-  return {std::move(name),
-          OutputKind::kImage,
-          std::move(field),
-          {DType::kUInt8, {height, width, 3}},
-          {}};
+  ArrayType row{DType::kUInt8, {}};
+  if (width > 0 || height > 0) row.shape = {height, width, 3};
+  return make(std::move(name), OutputKind::kImage, std::move(field), std::move(row));
+}
+
+Output padded_image_output(std::string name, std::uint32_t max_width, std::uint32_t max_height,
+                           Padding padding, std::string field) {
+  Output output = make(std::move(name), OutputKind::kImage, std::move(field),
+                       {DType::kUInt8, {max_height, max_width, 3}});
+  output.padding = padding;
+  return output;
 }
 
 Output class_output(std::string name, std::string field) {
-  return {std::move(name), OutputKind::kClass, std::move(field), {DType::kInt64, {}}, {}};
+  return make(std::move(name), OutputKind::kClass, std::move(field), {DType::kInt64, {}});
+}
+
+Output scalar_output(std::string name, std::string field, DType dtype) {
+  return make(std::move(name), OutputKind::kScalar, std::move(field), {dtype, {}});
 }
 
 Output array_output(std::string name, std::string field) {
-  return {std::move(name), OutputKind::kArray, std::move(field), {}, {}};
+  return make(std::move(name), OutputKind::kArray, std::move(field), {});
+}
+
+Output tokens_output(std::string name, std::string field, std::uint64_t length, DType dtype) {
+  return make(std::move(name), OutputKind::kTokens, std::move(field), {dtype, {length}});
+}
+
+Output padded_tokens_output(std::string name, std::string field, std::uint64_t max_length,
+                            Padding padding, DType dtype) {
+  Output output = tokens_output(std::move(name), std::move(field), max_length, dtype);
+  output.padding = padding;
+  return output;
 }
 
 Output bytes_output(std::string name, std::string field) {
-  return {std::move(name), OutputKind::kBytes, std::move(field), {}, {}};
+  return make(std::move(name), OutputKind::kBytes, std::move(field), {});
+}
+
+Output list_output(std::string name, std::string field) {
+  Output output = bytes_output(std::move(name), std::move(field));
+  output.list_view = true;
+  return output;
 }
 
 Output computed_output(std::string name, ArrayType row, RowFunction compute) {
-  return {std::move(name), OutputKind::kComputed, {}, std::move(row), std::move(compute)};
+  Output output = make(std::move(name), OutputKind::kComputed, {}, std::move(row));
+  output.compute = std::move(compute);
+  return output;
+}
+
+Output optional_output(Output output) {
+  output.optional = true;
+  return output;
 }
 
 }  // namespace shardmill

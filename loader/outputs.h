@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardmill {
@@ -18,39 +20,94 @@ namespace shardmill {
 enum class OutputKind : std::uint8_t {
   kImage,     ///< An encoded image, decoded: uint8 rows of height × width × 3, RGB.
   kClass,     ///< A decimal class number: int64 rows without extent.
+  kScalar,    ///< A number, as text or as an array of one element: rows without extent.
   kArray,     ///< An .npy or numeric HDF5 field: rows of one dtype and shape.
+  kTokens,    ///< A sequence of integers: rows of one length.
   kBytes,     ///< Stored bytes of any length: values behind each other, and offsets.
   kComputed,  ///< What a function of the user's makes of the sample.
 };
 
-/// Fills one row of a computed output: `row` has the bytes of one row, all zero or left over from
-/// an earlier batch. Runs in a worker process (a copy of the program as it was when the loader
-/// was constructed) and may throw; the error then names the sample.
-using RowFunction =
-    std::function<void(const SampleView& sample, Random& random, std::span<std::byte> row)>;
+/// How values of different size become rows of one size.
+struct Padding {
+  /// 0: rows have the declared maximum. Else they are as large as the batch's largest value, in
+  /// each extent rounded up to a multiple of this, and never above the maximum.
+  std::uint64_t multiple = 0;
+  double value = 0;  ///< What rows are filled up with.
+};
 
-/// One named output of every batch. Made by the functions below.
+/// What a computed output's function gets for one row. Valid during the call.
+class RowContext {
+ public:
+  using FindRow = std::function<std::span<std::byte>(std::string_view)>;
+
+  RowContext(const SampleView& sample, Random& random, std::span<std::byte> row,
+             const FindRow& find)
+      : sample(sample), random(random), row(row), find_(find) {}
+
+  const SampleView& sample;
+  Random& random;            ///< This row's and this output's own; see random.h.
+  std::span<std::byte> row;  ///< To be filled; zero, or left over from an earlier batch.
+
+  /// Returns the same sample's row of an output declared before this one that has rows of one
+  /// size, to read or to change it: a decoded image, say. Throws kNotFound.
+  std::span<std::byte> row_of(std::string_view output) const { return find_(output); }
+
+ private:
+  const FindRow& find_;
+};
+
+/// Fills one row of a computed output. Runs in a worker process (a copy of the program as it was
+/// when the loader was constructed) and may throw; the error then names the sample.
+using RowFunction = std::function<void(const RowContext&)>;
+
+/// One named output of every batch. Made by the functions below, which say what its members mean.
 struct Output {
   std::string name;  ///< Its name in the batch.
   OutputKind kind = OutputKind::kBytes;
   std::string field = {};  ///< The sample's; empty for images and bytes: its first image field.
-  ArrayType row = {};  ///< Type of one row. For kArray an empty shape means: as the first sample.
+  ArrayType row = {};      ///< Type of one row; padded: the largest.
   RowFunction compute = {};
+  std::optional<Padding> padding = {};
+  bool optional = false;   ///< Samples may lack the field: BatchOutput::present tells which do.
+  bool truncate = false;   ///< kTokens: cut what is too long instead of refusing it.
+  bool list_view = false;  ///< kBytes: values stay where they were put; see list_output().
+  /// Where the type of `row` comes from if not from the caller: `sample "KEY"`. For messages.
+  std::string like = {};
 };
 
 /// Declares `name` as images resized to cover `width` × `height` pixels and cropped to the centre.
+/// 0 × 0: images at their own size, which must be that of the first sample's image.
 Output image_output(std::string name, std::uint32_t width, std::uint32_t height,
                     std::string field = {});
+/// Declares `name` as images at their own size, at most `max_width` × `max_height`, in the upper
+/// left corner of padded rows; BatchOutput::sizes has height and width of each.
+Output padded_image_output(std::string name, std::uint32_t max_width, std::uint32_t max_height,
+                           Padding padding = {}, std::string field = {});
 /// Declares `name` as the class numbers of `field`.
 Output class_output(std::string name = "label", std::string field = "cls");
+/// Declares `name` as the numbers of `field`: decimal text, or an array of one element. A number
+/// that `dtype` (an integer or floating-point type but float16) cannot hold is an error.
+Output scalar_output(std::string name, std::string field, DType dtype = DType::kFloat32);
 /// Declares `name` as the arrays in `field`; dtype and shape are those of the first sample.
 Output array_output(std::string name, std::string field);
-/// Declares `name` as the stored bytes of `field`; empty: of the first image field.
+/// Declares `name` as rows of `length` integers: arrays of any integer type and one extent,
+/// converted, or stored bytes, which are taken for little-endian elements of `dtype`.
+Output tokens_output(std::string name, std::string field, std::uint64_t length,
+                     DType dtype = DType::kInt64);
+/// The same for sequences of different length, at most `max_length`; BatchOutput::sizes has the
+/// length of each.
+Output padded_tokens_output(std::string name, std::string field, std::uint64_t max_length,
+                            Padding padding = {}, DType dtype = DType::kInt64);
+/// Declares `name` as the stored bytes of `field`, text for example; empty: of the first image
+/// field.
 Output bytes_output(std::string name, std::string field);
+/// The same, but values lie in the batch in any order, with gaps: BatchOutput::offsets has each
+/// one's begin and BatchOutput::lengths its length. Saves copying them together.
+Output list_output(std::string name, std::string field);
 /// Declares `name` as rows that `compute` fills.
 Output computed_output(std::string name, ArrayType row, RowFunction compute);
-
-/// Throws kInvalidArgument naming the output unless `outputs` make sense.
-void check_outputs(const std::vector<Output>& outputs);
+/// Returns `output` for a field that samples may lack: absent rows are filled with the padding's
+/// value, or zeros, or have no bytes.
+Output optional_output(Output output);
 
 }  // namespace shardmill

@@ -21,7 +21,7 @@ void publish(const ControlView& control, std::uint32_t slot, std::span<const Pla
   s.header->rows = static_cast<std::uint32_t>(plan.size());
   for (std::size_t word = 0; word * 64 < batch_size; ++word) s.done[word].store(0);
   s.header->sealed.store(0);
-  for (auto& used : s.header->arena_used) used.store(0, std::memory_order_relaxed);
+  s.reset_arenas();
   for (std::size_t row = 0; row < plan.size(); ++row) {
     s.plan[row] = plan[row];
     s.ahead[row].store(plan[row].sample[0], std::memory_order_relaxed);
@@ -42,7 +42,7 @@ void publish(const ControlView& control, std::uint32_t slot, std::span<const Pla
 
 bool complete(const ControlView& control, std::uint32_t slot) {
   const SlotControl s = control.slot(slot);
-  return s.rows_done() && (control->layout.ragged == 0 || s.header->sealed.load() == 1);
+  return s.rows_done() && (control->layout.sealed == 0 || s.header->sealed.load() == 1);
 }
 
 bool abandon(const ControlView& control, std::uint32_t slot) {
@@ -93,13 +93,13 @@ void Claimer::finish(const Claim& claim) noexcept {
   s.done[claim.row / 64].fetch_or(std::uint64_t{1} << (claim.row % 64));
   SHARDMILL_POINT(*control_, 4);
   if (!s.rows_done()) return;
-  if (control_->layout.ragged > 0) return try_seal(claim.slot);
+  if (control_->layout.sealed != 0) return try_seal(claim.slot);
   futex_bump(control_->ready);
   SHARDMILL_POINT(*control_, 5);
 }
 
 void Claimer::try_seal(std::uint32_t slot) noexcept {
-  if (control_->layout.ragged == 0) return;
+  if (control_->layout.sealed == 0) return;
   const SlotControl s = control_.slot(slot);
   if (s.header->sealed.load() != 0 || s.header->seal_owner.load() != kFree || !s.rows_done()) {
     return;
@@ -120,7 +120,7 @@ void Claimer::try_seal(std::uint32_t slot) noexcept {
 }
 
 Recovered recover(const ControlView& control, std::uint32_t serial, bool bad_at_once,
-                  const std::function<ErrorInfo(std::uint64_t)>& describe) {
+                  const DescribeDeath& describe) {
   Recovered found;
   const std::size_t slots = control->slots.load();
   for (std::uint32_t slot = 0; slot < slots; ++slot) {
@@ -138,7 +138,8 @@ Recovered recover(const ControlView& control, std::uint32_t serial, bool bad_at_
         continue;
       }
       found.blamed = true;
-      if (s.reject_sample(row, describe(s.sample(row)))) {  // another one takes its place
+      if (s.reject_sample(row, describe({slot, static_cast<std::uint32_t>(row)},
+                                        s.sample(row)))) {  // another one takes its place
         s.owner[row].store(kFree, std::memory_order_release);
         continue;
       }

@@ -65,11 +65,14 @@ struct Recovered {
   bool blamed = false;  ///< The sample is bad; another one takes its place, or the row is bad.
 };
 
+/// Says what a worker's death over `sample`, in row `claim`, was.
+using DescribeDeath = std::function<ErrorInfo(const Claim& claim, std::uint64_t sample)>;
+
 /// Gives the unfinished rows of worker `serial` to others. A row that has killed before (or any,
-/// if `bad_at_once`) loses its sample, with the error `describe(sample)`. Nursery only, and only
+/// if `bad_at_once`) loses its sample, with the error that `describe` makes. Nursery only, and only
 /// after waitpid() has returned that worker: no instruction of it can run any more.
 Recovered recover(const ControlView& control, std::uint32_t serial, bool bad_at_once,
-                  const std::function<ErrorInfo(std::uint64_t sample)>& describe);
+                  const DescribeDeath& describe);
 
 /// Wakes workers and trainer. Follows every recover(): it makes up for a wake that the dead worker
 /// owed, and sends the others to the freed rows.

@@ -37,7 +37,7 @@ struct SlotOffsets {
     owner = take(rows * sizeof(std::uint32_t));
     plan = take(rows * sizeof(PlanEntry));
     ahead = take(rows * sizeof(std::uint64_t));
-    ranges = take(rows * kMaxRagged * sizeof(RaggedRange));
+    ranges = take(rows * kMaxArenas * sizeof(ArenaRange));
     status = take(rows);
     tries = take(rows);
     failed = take(rows);
@@ -88,7 +88,7 @@ SlotControl::SlotControl(std::byte* base, std::size_t batch_size) noexcept {
   owner = reinterpret_cast<std::atomic<std::uint32_t>*>(base + offsets.owner);
   plan = reinterpret_cast<PlanEntry*>(base + offsets.plan);
   ahead = reinterpret_cast<std::atomic<std::uint64_t>*>(base + offsets.ahead);
-  ranges = reinterpret_cast<RaggedRange*>(base + offsets.ranges);
+  ranges = reinterpret_cast<ArenaRange*>(base + offsets.ranges);
   status = reinterpret_cast<std::atomic<RowStatus>*>(base + offsets.status);
   tries = reinterpret_cast<std::uint8_t*>(base + offsets.tries);
   failed = reinterpret_cast<std::atomic<std::uint8_t>*>(base + offsets.failed);

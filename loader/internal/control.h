@@ -15,7 +15,7 @@ namespace shardmill::internal {
 
 inline constexpr std::size_t kMaxWorkers = 256;
 inline constexpr std::size_t kMaxSlots = 128;  // batches between publishing and freeing
-inline constexpr std::size_t kMaxRagged = 16;  // ragged outputs
+inline constexpr std::size_t kMaxArenas = 16;  // outputs with values of any size
 inline constexpr std::size_t kMaxDeaths = 64;  // deaths remembered with details
 
 /// Values of a position's owner word; from kFirstSerial on it is a worker's serial number, which
@@ -53,8 +53,8 @@ struct PlanEntry {
   std::uint32_t substitutes;               ///< How many of them may.
 };
 
-/// Where a row's value of one ragged output lies in the slot's arena.
-struct RaggedRange {
+/// Where a value lies in an arena, or a key among the keys.
+struct ArenaRange {
   std::uint64_t begin;
   std::uint64_t length;
 };
@@ -63,7 +63,8 @@ struct alignas(64) SlotHeader {
   std::atomic<std::uint32_t> rows;  ///< Rows of the batch that the slot holds.
   alignas(64) std::atomic<std::uint32_t> seal_owner;
   std::atomic<std::uint32_t> sealed;
-  std::atomic<std::uint64_t> arena_used[kMaxRagged];
+  std::atomic<std::uint64_t> arena_used[kMaxArenas];
+  std::atomic<std::uint64_t> keys_used;
 };
 
 /// Pointers into one slot's control words. A value; cheap to make.
@@ -73,7 +74,7 @@ struct SlotControl {
   std::atomic<std::uint32_t>* owner;  ///< One a row.
   PlanEntry* plan;                    ///< One a row.
   std::atomic<std::uint64_t>* ahead;  ///< One a row: its sample, for whoever looks ahead.
-  RaggedRange* ranges;                ///< Rows × kMaxRagged.
+  ArenaRange* ranges;                 ///< Rows × kMaxArenas.
   std::atomic<RowStatus>* status;     ///< One a row.
   std::uint8_t* tries;                ///< One a row: deaths that its present sample caused.
   std::atomic<std::uint8_t>* failed;  ///< One a row: samples that were tried and are bad.
@@ -86,6 +87,11 @@ struct SlotControl {
   /// Returns the sample that row `row` is to be made of now.
   std::uint64_t sample(std::size_t row) const noexcept {
     return plan[row].sample[std::min<std::size_t>(failed[row].load(), plan[row].substitutes)];
+  }
+  /// Empties arenas and keys, for the next batch.
+  void reset_arenas() const noexcept {
+    for (auto& used : header->arena_used) used.store(0, std::memory_order_relaxed);
+    header->keys_used.store(0, std::memory_order_relaxed);
   }
   RowErrorCell& error(std::size_t row, std::size_t tried) const noexcept {
     return errors[row * (1 + kSubstitutes) + tried];
@@ -124,8 +130,10 @@ enum class ScoutState : std::uint32_t { kRunning, kDone, kFailed };
 struct SlotLayout {
   std::uint64_t stride;       ///< Bytes from slot to slot in the slot file.
   std::uint64_t fixed_bytes;  ///< The part with rows of one size and offsets.
-  std::uint64_t arena_bytes;  ///< Capacity of each ragged output's arena, and packed area.
-  std::uint32_t ragged;       ///< Number of ragged outputs.
+  std::uint64_t arena_bytes;  ///< Capacity of each arena, and packed area.
+  std::uint64_t key_bytes;    ///< Capacity of the samples' keys.
+  std::uint32_t arenas;       ///< Outputs with values of any size.
+  std::uint32_t sealed;       ///< 1: the seal packs some of them.
   std::uint32_t batch_size;
 };
 

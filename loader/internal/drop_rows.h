@@ -11,6 +11,6 @@ namespace shardmill::internal {
 /// Takes the bad rows out of a complete slot: later rows move up, in every output and in the
 /// slot's own words; `rows` counts those left. Trainer only.
 void drop_bad_rows(const SlotControl& slot, const SlotMemory& memory,
-                   std::span<const OutputPlace> places) noexcept;
+                   std::span<const Output> outputs, std::span<const OutputPlace> places);
 
 }  // namespace shardmill::internal

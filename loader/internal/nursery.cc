@@ -182,7 +182,9 @@ class Nursery {
 
   void worker_died(std::size_t row, int status, const rusage& usage) {
     Worker& worker = workers_[row];
-    const auto describe = [&](std::uint64_t sample) { return bad_sample(sample, worker, status); };
+    const auto describe = [&](const Claim& claim, std::uint64_t sample) {
+      return bad_sample(claim, sample, worker, status);
+    };
     const Recovered found = recover(control_, worker.serial, worker.timed_out, describe);
     const std::uint64_t number = control_->deaths.load();
     DeathRecord& record = control_->death_log[number % kMaxDeaths];
@@ -199,11 +201,13 @@ class Nursery {
     wake_all(control_);
   }
 
-  // The key was known to the worker alone; the shard and the number in it say as much.
-  ErrorInfo bad_sample(std::uint64_t sample, const Worker& worker, int status) const {
+  ErrorInfo bad_sample(const Claim& claim, std::uint64_t sample, const Worker& worker,
+                       int status) const {
     std::uint64_t number = 0;
     const std::string path = shared_.corpus.shard_of(sample, number).path.string();
-    const std::string place = "sample number " + std::to_string(number);
+    const std::string_view key = shared_.ring->memory(claim.slot).key(claim.row);
+    const std::string place =  // the worker may have died before it knew the key
+        key.empty() ? "sample number " + std::to_string(number) : sample_place(key);
     if (worker.timed_out) {
       return {ErrorCode::kIo, path, place,
               "took longer than sample_timeout_ms = " +

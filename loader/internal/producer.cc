@@ -1,79 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loader/internal/producer.h"
 
+#include <shardmill/formats/digest.h>
 #include <sys/resource.h>
 
-#include <charconv>
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <exception>
+
+#include "loader/internal/fields.h"
+#include "loader/internal/numbers.h"
 
 namespace shardmill::internal {
 
 namespace {
 
+using Form = OutputPlace::Form;
+
 constexpr std::uint32_t kFaultsEvery = 16;  // samples between two looks at the fault counter
 
 std::uint64_t now_ns() noexcept {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-}
-
-const FieldView& field_of(const SampleView& sample, const Output& output) {
-  const FieldView* found = nullptr;
-  if (!output.field.empty()) {
-    found = sample.find(output.field);
-  } else {
-    for (const FieldView& field : sample.fields) {
-      if (found == nullptr && is_image_field(field.name)) found = &field;
-    }
-  }
-  if (found != nullptr) return *found;
-  std::string names;
-  for (const FieldView& field : sample.fields) {
-    names += (names.empty() ? "" : ", ") + escape(field.name);
-  }
-  throw Error(
-      ErrorCode::kNotFound, {}, {},
-      output.field.empty() ? "has no image field" : "has no field \"" + escape(output.field) + "\"",
-      "fields of this sample: " + (names.empty() ? "none" : names));
-}
-
-std::int64_t parse_class(const FieldView& field) {
-  const std::string_view text = as_text(field.bytes);
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  if (error != std::errc() || rest.find_first_not_of(" \n\r\t") != std::string_view::npos) {
-    throw Error(ErrorCode::kDataLoss, {}, {},
-                "not a decimal class number: \"" + escape(text.substr(0, 40)) + "\"");
-  }
-  return value;
-}
-
-std::string shape_text(const ArrayType& type) {
-  std::string text(dtype_name(type.dtype));
-  text += " (";
-  for (std::size_t i = 0; i < type.shape.size(); ++i) {
-    text += (i > 0 ? ", " : "") + std::to_string(type.shape[i]);
-  }
-  return text + ")";
-}
-
-// Copies an array into its row, in C order, little-endian.
-void copy_array(const FieldView& field, const ArrayType& row, std::byte* out) {
-  NpyView npy;
-  if (field.array != nullptr) {
-    npy.type = *field.array;
-    npy.data = field.bytes;
-  } else {
-    npy = parse_npy(field.bytes, {}, {});
-  }
-  if (npy.type != row) {
-    throw Error(ErrorCode::kInvalidArgument, {}, {},
-                "array is " + shape_text(npy.type) + ", the batch has rows of " + shape_text(row),
-                "store arrays of one type and shape, or declare the output as bytes");
-  }
-  canonical_elements(npy, out);
 }
 
 }  // namespace
@@ -82,10 +30,19 @@ Producer::Producer(const Corpus& corpus, const LoaderOptions& options)
     : reader_(corpus),
       options_(options),
       places_(place_outputs(options.outputs, options.batch_size)),
-      decoder_(DecodeOptions{.mode = options.decode}) {}
+      decoder_(DecodeOptions{.mode = options.decode}),
+      find_row_([this](std::string_view name) { return row_of(name); }) {
+  // By name: adding or moving an output does not change the others' random numbers.
+  for (const Output& output : options.outputs) {
+    streams_.push_back(hash_bytes(as_bytes(output.name)).low);
+  }
+}
 
 void Producer::produce(const SlotControl& slot, const SlotMemory& memory, std::size_t row,
                        StatsRow& stats) noexcept {
+  slot_ = &slot;
+  memory_ = memory;
+  row_ = row;
   while (true) {
     const std::optional<ErrorInfo> error = try_sample(slot, memory, row, stats);
     if (!error) {
@@ -98,21 +55,22 @@ void Producer::produce(const SlotControl& slot, const SlotMemory& memory, std::s
 
 std::optional<ErrorInfo> Producer::try_sample(const SlotControl& slot, const SlotMemory& memory,
                                               std::size_t row, StatsRow& stats) noexcept {
-  const PlanEntry& plan = slot.plan[row];
   const std::uint64_t number = slot.sample(row);
+  memory.key_ranges()[row] = {0, 0};
   SampleView sample;
-  const Output* current = nullptr;
+  bool was_read = false;
   const auto place = [&] {
-    return current == nullptr ? std::string() : sample_place(sample.key, current->name);
+    if (!was_read) return std::string();
+    const Output& output = options_.outputs[output_];
+    return sample_place(sample.key, output.field.empty() ? output.name : output.field);
   };
   try {
     const std::uint64_t begin = now_ns();
     reader_.read(number, sample);
+    was_read = true;
+    store_key(sample.key);
     const std::uint64_t read = now_ns();
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      current = &options_.outputs[i];
-      produce_output(*current, places_[i], sample, plan, slot, memory, row);
-    }
+    for (output_ = 0; output_ < places_.size(); ++output_) produce_output(output_, sample);
     const std::uint64_t end = now_ns();
     std::uint64_t bytes = 0;
     for (const FieldView& field : sample.fields) bytes += field.bytes.size();
@@ -124,10 +82,7 @@ std::optional<ErrorInfo> Producer::try_sample(const SlotControl& slot, const Slo
   } catch (const Error& error) {
     ErrorInfo info = error.info();
     if (info.path.empty()) info.path = shard_path(number);
-    if (current != nullptr) {
-      const std::string field = current->field.empty() ? current->name : current->field;
-      info.place = sample_place(sample.key, field) + (info.place.empty() ? "" : ": " + info.place);
-    }
+    if (was_read) info.place = place() + (info.place.empty() ? "" : ": " + info.place);
     return info;
   } catch (const std::exception& error) {
     return ErrorInfo{ErrorCode::kInternal, shard_path(number), place(), error.what(), {}};
@@ -145,74 +100,236 @@ std::string Producer::shard_path(std::uint64_t sample) const {
   return reader_.corpus().shard_of(sample, number).path.string();
 }
 
-void Producer::produce_output(const Output& output, const OutputPlace& place,
-                              const SampleView& sample, const PlanEntry& plan,
-                              const SlotControl& slot, const SlotMemory& memory, std::size_t row) {
-  std::byte* const out = memory.row(place, row);
+void Producer::store_key(std::string_view key) {
+  const std::uint64_t length = std::min<std::uint64_t>(key.size(), kMaxKeyBytes);
+  const std::uint64_t begin = slot_->header->keys_used.fetch_add(length, std::memory_order_relaxed);
+  const std::uint64_t capacity =
+      memory_.layout->key_bytes - memory_.layout->batch_size * sizeof(ArenaRange);
+  if (begin + length > capacity) return;  // many long keys, written again and again
+  std::memcpy(memory_.key_text() + begin, key.data(), length);
+  memory_.key_ranges()[row_] = {begin, length};
+}
+
+void Producer::produce_output(std::size_t index, const SampleView& sample) {
+  const Output& output = options_.outputs[index];
+  if (output.kind == OutputKind::kComputed) return compute(index, sample);
+  const FieldView* const field = find_field(sample, output);
+  if (output.optional) memory_.present(places_[index])[row_] = field != nullptr;
+  if (field == nullptr) {
+    if (!output.optional) throw missing_field(sample, output);
+    return produce_absent(index);
+  }
+  std::byte* const out = memory_.row(places_[index], row_);
   switch (output.kind) {
     case OutputKind::kImage:
-      decoder_.decode_cover(
-          field_of(sample, output).bytes, static_cast<std::uint32_t>(output.row.shape[1]),
-          static_cast<std::uint32_t>(output.row.shape[0]), reinterpret_cast<std::uint8_t*>(out));
-      break;
-    case OutputKind::kClass: {
-      const std::int64_t value = parse_class(field_of(sample, output));
-      std::memcpy(out, &value, sizeof value);
-      break;
+      return produce_image(index, *field);
+    case OutputKind::kClass:
+    case OutputKind::kScalar: {
+      if (!is_array(*field)) return parse_number(as_text(field->bytes), output.row.dtype, out);
+      const NpyView array = array_of(*field);
+      if (array.type.elements() != 1) refuse_type(output, array.type);
+      return convert_numbers(array, output.row.dtype, out);
     }
-    case OutputKind::kArray:
-      copy_array(field_of(sample, output), output.row, out);
-      break;
+    case OutputKind::kArray: {
+      const NpyView array = array_of(*field);
+      if (array.type != output.row) refuse_type(output, array.type);
+      return canonical_elements(array, out);
+    }
+    case OutputKind::kTokens:
+      return produce_tokens(index, *field);
     case OutputKind::kBytes:
-      append(output, place, field_of(sample, output), slot, memory, row);
+      return produce_bytes(index, *field);
+    case OutputKind::kComputed:
       break;
-    case OutputKind::kComputed: {
-      Random random(plan.seed, plan.epoch, plan.position);
-      output.compute(sample, random, {out, place.row_bytes});
-      break;
-    }
   }
 }
 
-void Producer::append(const Output& output, const OutputPlace& place, const FieldView& field,
-                      const SlotControl& slot, const SlotMemory& memory, std::size_t row) {
-  const auto ragged = static_cast<std::size_t>(place.ragged);
+void Producer::produce_image(std::size_t index, const FieldView& field) {
+  const Output& output = options_.outputs[index];
+  const OutputPlace& place = places_[index];
+  std::byte* const out = memory_.row(place, row_);
+  const std::vector<std::uint64_t>& largest = output.row.shape;
+  if (!output.padding && output.like.empty()) {
+    decoder_.decode_cover(field.bytes, static_cast<std::uint32_t>(largest[1]),
+                          static_cast<std::uint32_t>(largest[0]),
+                          reinterpret_cast<std::uint8_t*>(out));
+    return;
+  }
+  const ImageInfo info = probe_image(field.bytes);  // what does not fit is not decoded at all
+  const bool fits = output.padding ? info.height <= largest[0] && info.width <= largest[1]
+                                   : info.height == largest[0] && info.width == largest[1];
+  if (!fits) refuse_type(output, {DType::kUInt8, {info.height, info.width, 3}});
+  const ImageDecoder::Pixels pixels = decoder_.decode_full(field.bytes);
+  const std::uint64_t line = std::uint64_t{pixels.width} * 3;
+  if (output.padding) {
+    memory_.sizes(place, row_)[0] = pixels.height;
+    memory_.sizes(place, row_)[1] = pixels.width;
+  }
+  if (place.form == Form::kPadded) {
+    std::memcpy(reserve(index, pixels.rgb.size()), pixels.rgb.data(), pixels.rgb.size());
+    return;
+  }
+  const std::uint64_t stride = largest[1] * 3;
+  if (output.padding && pixels.rgb.size() < place.row_bytes) {
+    fill_numbers(output.row.dtype, output.padding->value, out, place.row_bytes);
+  }
+  for (std::uint32_t y = 0; y < pixels.height; ++y) {
+    std::memcpy(out + y * stride, pixels.rgb.data() + y * line, line);
+  }
+}
+
+void Producer::produce_tokens(std::size_t index, const FieldView& field) {
+  const Output& output = options_.outputs[index];
+  const OutputPlace& place = places_[index];
+  const std::uint64_t largest = output.row.shape[0];
+  NpyView tokens = sequence_of(field, output.row.dtype);
+  std::uint64_t& length = tokens.type.shape[0];
+  if (length > largest && output.truncate) {
+    length = largest;
+    tokens.data = tokens.data.first(length * dtype_size(tokens.type.dtype));
+  }
+  if (length > largest || (length < largest && !output.padding)) refuse_type(output, tokens.type);
+  const std::uint64_t bytes = length * dtype_size(output.row.dtype);
+  if (output.padding) memory_.sizes(place, row_)[0] = static_cast<std::int64_t>(length);
+  if (place.form == Form::kPadded) {
+    return convert_numbers(tokens, output.row.dtype, reserve(index, bytes));
+  }
+  std::byte* const out = memory_.row(place, row_);
+  convert_numbers(tokens, output.row.dtype, out);
+  if (output.padding) {
+    fill_numbers(output.row.dtype, output.padding->value, out + bytes, largest - length);
+  }
+}
+
+void Producer::produce_bytes(std::size_t index, const FieldView& field) {
   const std::string header =
       field.array != nullptr ? npy_header(*field.array) : std::string();  // bytes mean .npy bytes
-  const std::uint64_t length = header.size() + field.bytes.size();
-  const std::uint64_t capacity = memory.layout->arena_bytes;
-  std::uint64_t begin = capacity;
-  if (length <= capacity) begin = slot.header->arena_used[ragged].fetch_add(length);
-  if (begin > capacity - std::min(length, capacity)) {
-    throw Error(ErrorCode::kResourceExhausted, {}, {},
-                "the batch's values of output \"" + output.name + "\" exceed " +
-                    std::to_string(capacity) + " bytes",
-                "use a smaller batch_size or prefetch");
-  }
-  std::byte* const to = memory.arena(place.ragged) + begin;
+  std::byte* const to = reserve(index, header.size() + field.bytes.size());
   std::memcpy(to, header.data(), header.size());
   if (!field.bytes.empty()) {
     std::memcpy(to + header.size(), field.bytes.data(), field.bytes.size());
   }
-  slot.ranges[row * kMaxRagged + ragged] = {begin, length};
 }
 
-void Producer::pack(const SlotControl& slot, const SlotMemory& memory) noexcept {
-  for (const OutputPlace& place : places_) {
-    if (place.ragged < 0) continue;
-    const std::byte* const arena = memory.arena(place.ragged);
-    std::byte* const packed = memory.packed(place.ragged);
-    std::int64_t* const offsets = memory.offsets(place);
-    std::uint64_t at = 0;
-    for (std::size_t row = 0; row < slot.header->rows; ++row) {
-      offsets[row] = static_cast<std::int64_t>(at);
-      if (slot.status[row].load(std::memory_order_relaxed) != RowStatus::kGood) continue;
-      const RaggedRange range =
-          slot.ranges[row * kMaxRagged + static_cast<std::size_t>(place.ragged)];
-      std::memcpy(packed + at, arena + range.begin, range.length);
-      at += range.length;
+void Producer::produce_absent(std::size_t index) {
+  const Output& output = options_.outputs[index];
+  const OutputPlace& place = places_[index];
+  for (std::uint32_t i = 0; i < place.extents; ++i) memory_.sizes(place, row_)[i] = 0;
+  if (place.form != Form::kRows) {
+    reserve(index, 0);
+  } else if (output.padding) {
+    fill_numbers(output.row.dtype, output.padding->value, memory_.row(place, row_),
+                 output.row.elements());
+  } else {
+    std::memset(memory_.row(place, row_), 0, place.row_bytes);
+  }
+}
+
+void Producer::compute(std::size_t index, const SampleView& sample) {
+  const PlanEntry& plan = slot_->plan[row_];
+  const OutputPlace& place = places_[index];
+  Random random(plan.seed, plan.epoch, plan.position, streams_[index]);
+  const RowContext context(sample, random, {memory_.row(place, row_), place.row_bytes}, find_row_);
+  options_.outputs[index].compute(context);
+}
+
+// The row of an output before the one being made.
+std::span<std::byte> Producer::row_of(std::string_view name) const {
+  for (std::size_t i = 0; i < output_; ++i) {
+    if (options_.outputs[i].name != name || places_[i].form != Form::kRows) continue;
+    return {memory_.row(places_[i], row_), places_[i].row_bytes};
+  }
+  throw Error(ErrorCode::kNotFound, {}, {},
+              "no output \"" + escape(name) + "\" with rows of one size was declared before \"" +
+                  options_.outputs[output_].name + "\"",
+              "change the order of the outputs");
+}
+
+// Takes room for the row's value in the output's arena.
+std::byte* Producer::reserve(std::size_t index, std::uint64_t length) {
+  const OutputPlace& place = places_[index];
+  const auto arena = static_cast<std::size_t>(place.arena);
+  const std::uint64_t capacity = memory_.layout->arena_bytes;
+  std::uint64_t begin = capacity;
+  if (length <= capacity) {  // elements of any type begin at multiples of 8
+    begin = slot_->header->arena_used[arena].fetch_add((length + 7) / 8 * 8);
+  }
+  if (begin > capacity - std::min(length, capacity)) {
+    throw Error(ErrorCode::kResourceExhausted, {}, {},
+                "with this value of " + std::to_string(length) +
+                    " bytes the batch's values of "
+                    "output \"" +
+                    options_.outputs[index].name + "\" exceed " + std::to_string(capacity) +
+                    " bytes",
+                "use a smaller batch_size or prefetch");
+  }
+  if (place.form == Form::kList) {
+    memory_.offsets(place)[row_] = static_cast<std::int64_t>(begin);
+    memory_.lengths(place)[row_] = static_cast<std::int64_t>(length);
+  } else {
+    slot_->ranges[row_ * kMaxArenas + arena] = {begin, length};
+  }
+  return memory_.arena(place.arena) + begin;
+}
+
+namespace {
+
+// Writes the values of a padded output as rows of one size.
+void pack_padded(const Output& output, const OutputPlace& place, const SlotControl& slot,
+                 const SlotMemory& memory) {
+  const std::size_t rows = slot.header->rows;
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (slot.status[row].load(std::memory_order_relaxed) == RowStatus::kGood) continue;
+    for (std::uint32_t i = 0; i < place.extents; ++i) memory.sizes(place, row)[i] = 0;
+  }
+  const ArrayType type = padded_row(output, place, memory, rows);
+  // A value is lines of elements: an image's rows, or a sequence as its only line.
+  const bool image = place.extents == 2;
+  const std::uint64_t element = dtype_size(type.dtype) * (image ? type.shape[2] : 1);
+  const std::uint64_t lines = image ? type.shape[0] : 1;
+  const std::uint64_t line = type.shape[image ? 1 : 0] * element;
+  std::byte* to = memory.packed(place.arena);
+  for (std::size_t row = 0; row < rows; ++row, to += lines * line) {
+    const std::int64_t* const sizes = memory.sizes(place, row);
+    const std::uint64_t own_lines = image ? static_cast<std::uint64_t>(sizes[0]) : 1;
+    const std::uint64_t own_line = static_cast<std::uint64_t>(sizes[image ? 1 : 0]) * element;
+    if (own_lines < lines || own_line < line) {
+      fill_numbers(type.dtype, output.padding->value, to, lines * line / dtype_size(type.dtype));
     }
-    offsets[slot.header->rows] = static_cast<std::int64_t>(at);
+    if (own_lines == 0 || own_line == 0) continue;
+    const std::byte* from =
+        memory.arena(place.arena) +
+        slot.ranges[row * kMaxArenas + static_cast<std::size_t>(place.arena)].begin;
+    for (std::uint64_t y = 0; y < own_lines; ++y) {
+      std::memcpy(to + y * line, from + y * own_line, own_line);
+    }
+  }
+}
+
+// Writes the values of an output of bytes behind each other, and their offsets.
+void pack_ragged(const OutputPlace& place, const SlotControl& slot, const SlotMemory& memory) {
+  const std::byte* const arena = memory.arena(place.arena);
+  std::byte* const packed = memory.packed(place.arena);
+  std::int64_t* const offsets = memory.offsets(place);
+  std::uint64_t at = 0;
+  for (std::size_t row = 0; row < slot.header->rows; ++row) {
+    offsets[row] = static_cast<std::int64_t>(at);
+    if (slot.status[row].load(std::memory_order_relaxed) != RowStatus::kGood) continue;
+    const ArenaRange range = slot.ranges[row * kMaxArenas + static_cast<std::size_t>(place.arena)];
+    std::memcpy(packed + at, arena + range.begin, range.length);
+    at += range.length;
+  }
+  offsets[slot.header->rows] = static_cast<std::int64_t>(at);
+}
+
+}  // namespace
+
+void Producer::pack(const SlotControl& slot, const SlotMemory& memory) noexcept {
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (places_[i].form == Form::kRagged) pack_ragged(places_[i], slot, memory);
+    if (places_[i].form == Form::kPadded) {
+      pack_padded(options_.outputs[i], places_[i], slot, memory);
+    }
   }
 }
 
@@ -231,41 +348,6 @@ void Producer::watch_faults() noexcept {
   const long faults = usage.ru_majflt + usage.ru_inblock;
   cold_ = faults != faults_;
   faults_ = faults;
-}
-
-void resolve_outputs(CorpusReader& reader, LoaderOptions& options) {
-  const bool infer = options.outputs.empty();
-  bool need_sample = infer;
-  for (const Output& output : options.outputs) {
-    need_sample |= output.kind == OutputKind::kArray && output.row.shape.empty();
-  }
-  if (!need_sample || reader.size() == 0) return;
-  SampleView sample;
-  reader.read(0, sample);
-  if (infer) {
-    for (const FieldView& field : sample.fields) {
-      const std::string name(field.name);
-      if (name == "cls") {
-        options.outputs.push_back(class_output("label", name));
-      } else if (field.array != nullptr || name == "npy" || name.ends_with(".npy")) {
-        options.outputs.push_back(array_output(name, name));
-      } else {
-        options.outputs.push_back(bytes_output(name, name));
-      }
-    }
-  }
-  for (Output& output : options.outputs) {
-    if (output.kind != OutputKind::kArray || !output.row.shape.empty()) continue;
-    const std::string path = reader.corpus().datasets().front().spec();
-    const FieldView* field = sample.find(output.field);
-    if (field == nullptr) {
-      throw Error(ErrorCode::kNotFound, path, sample_place(sample.key),
-                  "has no field \"" + escape(output.field) + "\"");
-    }
-    output.row = field->array != nullptr
-                     ? *field->array
-                     : parse_npy(field->bytes, path, sample_place(sample.key, field->name)).type;
-  }
 }
 
 }  // namespace shardmill::internal

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "loader/internal/control.h"
@@ -16,12 +17,14 @@
 
 namespace shardmill::internal {
 
-/// Turns samples into rows of a slot: reads, decodes straight into the row, or appends to the
+/// Turns samples into rows of a slot: reads, decodes straight into the row, or appends to an
 /// arena. Runs in workers, or in the trainer with 0 workers. One thread.
 class Producer {
  public:
   /// `options` are resolved (outputs, seed) and must outlive the producer.
   Producer(const Corpus& corpus, const LoaderOptions& options);
+  Producer(const Producer&) = delete;
+  Producer& operator=(const Producer&) = delete;
 
   /// Makes row `row` of a slot, all outputs. An error ends up in the row's error cells with path
   /// and sample added, and the next substitute is tried, if the plan has one; nothing is thrown.
@@ -29,7 +32,7 @@ class Producer {
   void produce(const SlotControl& slot, const SlotMemory& memory, std::size_t row,
                StatsRow& stats) noexcept;
 
-  /// Packs the ragged values of a slot in row order and writes their offsets.
+  /// Packs what a slot's arenas hold, in row order: the seal.
   void pack(const SlotControl& slot, const SlotMemory& memory) noexcept;
 
   /// Starts the disk on sample `n` if samples have lately come from it.
@@ -39,24 +42,32 @@ class Producer {
   std::optional<ErrorInfo> try_sample(const SlotControl& slot, const SlotMemory& memory,
                                       std::size_t row, StatsRow& stats) noexcept;
   std::string shard_path(std::uint64_t sample) const;
-  void produce_output(const Output& output, const OutputPlace& place, const SampleView& sample,
-                      const PlanEntry& plan, const SlotControl& slot, const SlotMemory& memory,
-                      std::size_t row);
-  void append(const Output& output, const OutputPlace& place, const FieldView& field,
-              const SlotControl& slot, const SlotMemory& memory, std::size_t row);
+  void store_key(std::string_view key);
+  void produce_output(std::size_t index, const SampleView& sample);
+  void produce_image(std::size_t index, const FieldView& field);
+  void produce_tokens(std::size_t index, const FieldView& field);
+  void produce_bytes(std::size_t index, const FieldView& field);
+  void produce_absent(std::size_t index);
+  void compute(std::size_t index, const SampleView& sample);
+  std::byte* reserve(std::size_t index, std::uint64_t length);
+  std::span<std::byte> row_of(std::string_view name) const;
   void watch_faults() noexcept;
 
   CorpusReader reader_;
   const LoaderOptions& options_;
   std::vector<OutputPlace> places_;
+  std::vector<std::uint64_t> streams_;  // of Random, one an output
   ImageDecoder decoder_;
+  RowContext::FindRow find_row_;
+  // The row being made.
+  const SlotControl* slot_ = nullptr;
+  SlotMemory memory_;
+  std::size_t row_ = 0;
+  std::size_t output_ = 0;  // the output being made
+
   long faults_ = 0;  // major page faults at the last look
   std::uint32_t samples_ = 0;
   bool cold_ = true;  // the last samples came from the disk
 };
-
-/// Fills what `options` leave open from the first sample: the outputs if there are none, the types
-/// of arrays. Throws if the sample lacks a field or cannot be read.
-void resolve_outputs(CorpusReader& reader, LoaderOptions& options);
 
 }  // namespace shardmill::internal

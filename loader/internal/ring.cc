@@ -90,11 +90,11 @@ std::string Ring::pin(std::uint32_t slot, const std::shared_ptr<Device>& device)
 
 void Ring::trim(std::uint32_t slot, const std::uint64_t* arena_used) {
   const SlotMemory memory = this->memory(slot);
-  for (int ragged = 0; ragged < static_cast<int>(layout_.ragged); ++ragged) {
-    const std::uint64_t used = std::min(arena_used[ragged], layout_.arena_bytes);
+  for (int arena = 0; arena < static_cast<int>(layout_.arenas); ++arena) {
+    const std::uint64_t used = std::min(arena_used[arena], layout_.arena_bytes);
     const std::uint64_t keep = std::max(kLeastTrimBytes, kTrimFactor * usual_arena_) / 4096 * 4096;
     if (used > keep) {
-      for (std::byte* area : {memory.arena(ragged), memory.packed(ragged)}) {
+      for (std::byte* area : {memory.arena(arena), memory.packed(arena)}) {
         slots_.punch(static_cast<std::uint64_t>(area - slots_.data()) + keep, used - keep);
       }
     }

@@ -69,6 +69,7 @@ class SlotLease {
   SlotLease(std::shared_ptr<Ring> ring, std::uint32_t slot) noexcept
       : ring_(std::move(ring)), slot_(slot) {}
   ~SlotLease() { ring_->take_back(slot_); }
+  SlotMemory memory() const noexcept { return ring_->memory(slot_); }
   SlotLease(const SlotLease&) = delete;
   SlotLease& operator=(const SlotLease&) = delete;
 

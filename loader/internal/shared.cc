@@ -22,7 +22,7 @@ struct IndexHeader {
 
 constexpr std::uint64_t up_to_8(std::uint64_t n) { return (n + 7) / 8 * 8; }
 
-// Functions cannot travel, nor need they: the outputs that have one were declared before the fork.
+// What the scout found out; all else was declared before the fork, functions for one.
 std::string outputs_to_json(const std::vector<Output>& outputs) {
   Json list = Json::array();
   for (const Output& output : outputs) {
@@ -30,7 +30,8 @@ std::string outputs_to_json(const std::vector<Output>& outputs) {
                     {"kind", static_cast<int>(output.kind)},
                     {"field", output.field},
                     {"dtype", static_cast<int>(output.row.dtype)},
-                    {"shape", output.row.shape}});
+                    {"shape", output.row.shape},
+                    {"like", output.like}});
   }
   return list.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
@@ -44,6 +45,7 @@ void outputs_from_json(std::string_view text, std::vector<Output>& outputs) {
     outputs[i].field = list[i].at("field").get<std::string>();
     outputs[i].row = {static_cast<DType>(list[i].at("dtype").get<int>()),
                       list[i].at("shape").get<std::vector<std::uint64_t>>()};
+    outputs[i].like = list[i].at("like").get<std::string>();
   }
 }
 

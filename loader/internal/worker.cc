@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "loader/internal/claims.h"
+#include "loader/internal/infer.h"
 #include "loader/internal/nursery.h"
 #include "loader/internal/producer.h"
 #include "loader/system/child.h"

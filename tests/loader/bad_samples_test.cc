@@ -215,13 +215,12 @@ TEST_CASE("A sample that kills or hangs follows the policy", "[bad][processes]")
     for (const BadSamples policy : {BadSamples::kSkip, BadSamples::kReplace}) {
       LoaderOptions with = options(2, policy);
       with.outputs.push_back(
-          computed_output("deadly", {DType::kUInt8, {}},
-                          [hang](const SampleView& sample, Random&, std::span<std::byte> row) {
-                            row[0] = std::byte{1};
-                            if (sample.key != "s0042") return;
-                            if (hang) std::this_thread::sleep_for(std::chrono::seconds(60));
-                            raise(SIGSEGV);
-                          }));
+          computed_output("deadly", {DType::kUInt8, {}}, [hang](const RowContext& context) {
+            context.row[0] = std::byte{1};
+            if (context.sample.key != "s0042") return;
+            if (hang) std::this_thread::sleep_for(std::chrono::seconds(60));
+            raise(SIGSEGV);
+          }));
       with.max_worker_restarts = 1;
       with.sample_timeout_ms = hang ? 300 : 0;
       with.max_bad_fraction = 1;

@@ -235,7 +235,7 @@ TEST_CASE("A damaged value is an error that names shard, sample and field", "[lo
       CHECK(error.code() == ErrorCode::kDataLoss);
     }
     CHECK(message == (folder / "data.tar").string() +
-                         ": sample \"s113\" field \"cls\": not a decimal class number: "
+                         ": sample \"s113\" field \"cls\": not a decimal number of int64: "
                          "\"thirteen\"");
     REQUIRE(loader.next(batch));  // goes on behind the damaged batch
     CHECK(batch.samples()[0] == 15);

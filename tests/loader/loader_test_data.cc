@@ -77,11 +77,10 @@ std::vector<std::string> load_all(Loader& loader, const std::vector<std::uint64_
 }
 
 Output random_output(const std::string& name) {
-  return computed_output(name, {DType::kUInt64, {}},
-                         [](const SampleView&, Random& random, std::span<std::byte> row) {
-                           const std::uint64_t value = random();
-                           std::memcpy(row.data(), &value, sizeof value);
-                         });
+  return computed_output(name, {DType::kUInt64, {}}, [](const RowContext& context) {
+    const std::uint64_t value = context.random();
+    std::memcpy(context.row.data(), &value, sizeof value);
+  });
 }
 
 std::vector<int> descendants() { return children_of(getpid()); }

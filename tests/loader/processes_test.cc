@@ -38,25 +38,23 @@ LoaderOptions options(int workers) {
 
 // An output whose function takes `ms` and fills rows with the sample's class.
 Output slow_output(int ms) {
-  return computed_output(
-      "slow", {DType::kUInt8, {4096}},
-      [ms](const SampleView& sample, Random&, std::span<std::byte> row) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(ms));
-        std::memset(row.data(), sample.find("cls")->bytes[0] == std::byte{'1'} ? 1 : 2, row.size());
-      });
+  return computed_output("slow", {DType::kUInt8, {4096}}, [ms](const RowContext& context) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+    std::memset(context.row.data(), context.sample.find("cls")->bytes[0] == std::byte{'1'} ? 1 : 2,
+                context.row.size());
+  });
 }
 
 // An output whose function kills its worker by `signal` for sample key000042; every time, or the
 // first time only (there is a file then).
 Output deadly_output(int signal, const std::filesystem::path& once = {}) {
-  return computed_output("deadly", {DType::kUInt8, {}},
-                         [=](const SampleView& sample, Random&, std::span<std::byte> row) {
-                           row[0] = std::byte{1};
-                           if (sample.key != "key000042") return;
-                           if (!once.empty() && std::filesystem::exists(once)) return;
-                           if (!once.empty()) std::ofstream(once) << "died";
-                           raise(signal);
-                         });
+  return computed_output("deadly", {DType::kUInt8, {}}, [=](const RowContext& context) {
+    context.row[0] = std::byte{1};
+    if (context.sample.key != "key000042") return;
+    if (!once.empty() && std::filesystem::exists(once)) return;
+    if (!once.empty()) std::ofstream(once) << "died";
+    raise(signal);
+  });
 }
 
 bool alive(int pid) {
@@ -145,7 +143,7 @@ TEST_CASE("A sample that kills once is done again, one that kills twice is bad",
     }
   }
   CHECK(good == 12);
-  CHECK_THAT(message, Catch::Contains("data.tar") && Catch::Contains("sample number 42") &&
+  CHECK_THAT(message, Catch::Contains("data.tar") && Catch::Contains("sample \"key000042\"") &&
                           Catch::Contains("signal 11") && Catch::Contains("twice"));
 }
 
@@ -179,15 +177,14 @@ TEST_CASE("A sample over its time is bad and its worker is replaced", "[processe
   with.max_worker_restarts = 0;
   with.shuffle = Shuffle::kNone;
   with.sample_timeout_ms = 300;
-  with.outputs = {computed_output("slow", {DType::kUInt8, {}},
-                                  [](const SampleView& sample, Random&, std::span<std::byte> row) {
-                                    row[0] = std::byte{1};
-                                    if (sample.key == "key000009") std::this_thread::sleep_for(60s);
-                                  })};
+  with.outputs = {computed_output("slow", {DType::kUInt8, {}}, [](const RowContext& context) {
+    context.row[0] = std::byte{1};
+    if (context.sample.key == "key000009") std::this_thread::sleep_for(60s);
+  })};
   Loader loader((folder / "data.tar").string(), with);
   Batch batch;
   REQUIRE(loader.next(batch));
-  CHECK_THROWS_WITH(loader.next(batch), Catch::Contains("sample number 9") &&
+  CHECK_THROWS_WITH(loader.next(batch), Catch::Contains("sample \"key000009\"") &&
                                             Catch::Contains("sample_timeout_ms = 300"));
   REQUIRE(loader.next(batch));
 }
@@ -316,10 +313,10 @@ TEST_CASE("Batches of 154 MB, run by the test above", "[.big_batch]") {
   LoaderOptions with = options(2);
   with.batch_size = 256;
   with.prefetch = 2;
-  with.outputs = {computed_output(
-      "image", {DType::kFloat32, {3, 224, 224}},
-      [](const SampleView& sample, Random&, std::span<std::byte> row) {
-        std::memset(row.data(), std::to_integer<int>(sample.find("cls")->bytes[0]), row.size());
+  with.outputs = {
+      computed_output("image", {DType::kFloat32, {3, 224, 224}}, [](const RowContext& context) {
+        std::memset(context.row.data(), std::to_integer<int>(context.sample.find("cls")->bytes[0]),
+                    context.row.size());
       })};
   Loader loader(path, with);
   std::uint64_t rows = 0;
@@ -340,8 +337,8 @@ TEST_CASE("A dataset of more than the available memory per batch is refused", "[
   write_samples(folder / "data.tar", 10);
   LoaderOptions with = options(2);
   with.batch_size = 100'000;
-  with.outputs = {computed_output("huge", {DType::kFloat32, {3, 224, 224}},
-                                  [](const SampleView&, Random&, std::span<std::byte>) {})};
+  with.outputs = {
+      computed_output("huge", {DType::kFloat32, {3, 224, 224}}, [](const RowContext&) {})};
   CHECK_THROWS_WITH(Loader((folder / "data.tar").string(), with),
                     Catch::Contains("batch memory") && Catch::Contains("smaller batch_size"));
 }

@@ -59,7 +59,7 @@ class Harness {
         control_file_("test-control", ControlView::bytes(kRows)),
         data_file_("test-data", kSlots * (kRowsOfEach + kRows) * 8),
         control_(control_file_.data(), kRows) {
-    control_->layout.ragged = plan.ragged ? 1 : 0;
+    control_->layout.sealed = plan.ragged ? 1 : 0;
     control_->slots.store(kSlots);
     control_->kill_one_in = plan.kill_one_in;
     control_->kill_at_point = plan.kill_at_point;
@@ -131,7 +131,7 @@ class Harness {
       serials[pid] = serial;
     };
     const auto recover_worker = [&](std::uint32_t serial) {
-      const auto describe = [](std::uint64_t) { return ErrorInfo{}; };
+      const auto describe = [](const Claim&, std::uint64_t) { return ErrorInfo{}; };
       recover(control_, serial, false, describe);
       if (!plan_.no_wake) wake_all(control_);
     };

@@ -282,11 +282,10 @@ TEST_CASE("Replaying a position gives the identical row, in this process", "[rep
   const std::string path = (folder / "data.tar").string();
   write_samples(path, 100);
   LoaderOptions with = options(2, 7);
-  with.outputs.push_back(computed_output("pid", {DType::kInt32, {}},
-                                         [](const SampleView&, Random&, std::span<std::byte> row) {
-                                           const int pid = getpid();
-                                           std::memcpy(row.data(), &pid, sizeof pid);
-                                         }));
+  with.outputs.push_back(computed_output("pid", {DType::kInt32, {}}, [](const RowContext& context) {
+    const int pid = getpid();
+    std::memcpy(context.row.data(), &pid, sizeof pid);
+  }));
   with.rank = 1;
   with.world_size = 3;
   Loader loader(path, with);

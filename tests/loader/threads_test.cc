@@ -79,11 +79,10 @@ TEST_CASE("Threads: bad samples follow the policy", "[threads]") {
   const std::string path = (folder / "data.tar").string();
   write_samples(path, 200);
   LoaderOptions with = options(3);
-  with.outputs.push_back(computed_output(
-      "odd", {DType::kUInt8, {}}, [](const SampleView& sample, Random&, std::span<std::byte> row) {
-        row[0] = std::byte{1};
-        if (sample.key.ends_with("77")) throw std::runtime_error("seventy-seven");
-      }));
+  with.outputs.push_back(computed_output("odd", {DType::kUInt8, {}}, [](const RowContext& context) {
+    context.row[0] = std::byte{1};
+    if (context.sample.key.ends_with("77")) throw std::runtime_error("seventy-seven");
+  }));
   Loader failing(path, with);
   CHECK_THROWS_WITH(load_all(failing, {0}), Catch::Contains("seventy-seven"));
   with.bad_samples = BadSamples::kReplace;

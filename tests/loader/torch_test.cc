@@ -80,11 +80,10 @@ TEST_CASE("A worker may use LibTorch although the trainer has used its threads",
   at::set_num_threads(2);
   REQUIRE(at::ones({2000, 2000}).sum().item<float>() == 4e6f);
   LoaderOptions with = options(2);
-  with.outputs = {computed_output("sum", {DType::kFloat32, {}},
-                                  [](const SampleView&, Random&, std::span<std::byte> row) {
-                                    const float sum = at::ones({2000, 2000}).sum().item<float>();
-                                    std::memcpy(row.data(), &sum, sizeof sum);
-                                  })};
+  with.outputs = {computed_output("sum", {DType::kFloat32, {}}, [](const RowContext& context) {
+    const float sum = at::ones({2000, 2000}).sum().item<float>();
+    std::memcpy(context.row.data(), &sum, sizeof sum);
+  })};
   Loader loader((folder / "data.tar").string(), with);
   Batch batch;
   REQUIRE(loader.next(batch));
