@@ -8,6 +8,7 @@
 
 #include "converters/internal/destination.h"
 #include "converters/internal/plan.h"
+#include "converters/internal/spool.h"
 #include "converters/internal/sum_file.h"
 #include "converters/internal/task_pool.h"
 #include "converters/internal/transform.h"
@@ -245,6 +246,9 @@ ConvertReport convert(const ConvertOptions& given, const Observer& observer) {
     inner.warning("folders are read in the order of their names: --shuffle does nothing here");
     options.shuffle.reset();
   }
+  // Before anything is unpacked: whether there is a place to write.
+  internal::Destination(options.destination, options.force, SourceSet());
+  const internal::Spool spool(options.sources, options.destination, inner);
   const SourceSet sources(options.sources);
   internal::Destination destination(options.destination, options.force, sources);
   for (const Dataset& dataset : sources.datasets()) {

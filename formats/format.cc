@@ -21,7 +21,16 @@ const Format& recognise(const std::filesystem::path& path) {
               "give a tar, LMDB or HDF5 file, or a folder");
 }
 
+[[noreturn]] void only_files(const Format& format, const Source& source) {
+  throw Error(ErrorCode::kUnsupported, source.name(), {},
+              std::string(format.name()) + " can only be read as files", "unpack it first");
+}
+
 }  // namespace
+
+std::unique_ptr<Stream> Format::stream(Source& source) const { only_files(*this, source); }
+
+std::string Format::describe_stream(Source& source, bool) const { only_files(*this, source); }
 
 std::string_view field_kind_name(FieldKind kind) noexcept {
   switch (kind) {

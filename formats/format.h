@@ -2,6 +2,7 @@
 #pragma once
 
 #include <shardmill/formats/reader.h>
+#include <shardmill/formats/stream.h>
 #include <shardmill/formats/writer.h>
 
 #include <filesystem>
@@ -50,6 +51,12 @@ class Format {
   /// reader and lie at an address that is a multiple of 8. Cheap: no scan.
   virtual std::unique_ptr<Reader> open(const std::filesystem::path& path,
                                        std::span<const std::byte> index, Access access) const = 0;
+
+  /// Starts reading a shard that comes once, from front to back; `source` must outlive the stream.
+  /// Throws kUnsupported if this format can only be read as files.
+  virtual std::unique_ptr<Stream> stream(Source& source) const;
+  /// Describes such a shard as describe() does a file. Throws kUnsupported, too.
+  virtual std::string describe_stream(Source& source, bool hash) const;
 
   /// Starts writing a shard that will be called `path`.
   virtual std::unique_ptr<Writer> create(const std::filesystem::path& path,

@@ -113,7 +113,8 @@ class ConvertCommand : public Command {
   // Proves the conversion lossless where it should be; else shows what was made.
   std::string next_command() const {
     const bool same =
-        options_.sources.size() == 1 && options_.limit == 0 && image_format_ == "keep";
+        options_.sources.size() == 1 && options_.sources[0] != "-" && options_.limit == 0 &&
+        image_format_ == "keep";
     const std::string dest = shell_word(options_.destination.string());
     return same ? "shardmill verify " + shell_word(options_.sources[0]) + " " + dest
                 : "shardmill inspect " + dest;

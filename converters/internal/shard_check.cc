@@ -90,9 +90,7 @@ CheckPlan plan_check(const std::string& spec, const std::string& pattern) {
 }
 
 ShardCheck::ShardCheck(const ShardToCheck& shard, bool decode)
-    : format_(*shard.format), shard_(shard) {
-  if (decode) decoder_.emplace(DecodeOptions{DecodeMode::kExact});
-}
+    : format_(*shard.format), shard_(shard), images_(decode) {}
 
 void ShardCheck::damage(std::string_view key, std::string_view field, std::string cause) {
   damaged_.push_back(
@@ -170,7 +168,7 @@ void ShardCheck::check_sample(Reader& reader, std::uint64_t n, TaskContext& cont
     damage(sample.key, {},
            "sample " + std::to_string(n) + " is not what was written (its hash differs)");
   }
-  if (decoder_) decode_images(sample);
+  images_.check(sample, shard_.path.string(), damaged_);
   digest_ += digest;
   ++samples_;
   std::uint64_t bytes = 0;
@@ -198,13 +196,20 @@ void ViewCheck::run(DatasetReader& reader, const DatasetShard& range, TaskContex
   }
 }
 
-void ShardCheck::decode_images(const SampleView& sample) {
+ImageCheck::ImageCheck(bool decode) {
+  if (decode) decoder_.emplace(DecodeOptions{DecodeMode::kExact});
+}
+
+void ImageCheck::check(const SampleView& sample, const std::string& shard,
+                       std::vector<Damage>& out) {
+  if (!decoder_) return;
   for (const FieldView& field : sample.fields) {
     if (!is_image_field(field.name) || field.array != nullptr) continue;
     try {
       decoder_->decode_full(field.bytes);
     } catch (const Error& failure) {
-      damage(sample.key, field.name, failure.info().cause);
+      out.push_back(
+          {shard, std::string(sample.key), std::string(field.name), failure.info().cause});
     }
   }
 }

@@ -50,6 +50,16 @@ struct ViewCheck {
   void run(DatasetReader& reader, const DatasetShard& range, TaskContext& context);
 };
 
+/// Decodes the images of samples, if asked to, and collects what cannot be decoded.
+class ImageCheck {
+ public:
+  explicit ImageCheck(bool decode);
+  void check(const SampleView& sample, const std::string& shard, std::vector<Damage>& out);
+
+ private:
+  std::optional<ImageDecoder> decoder_;
+};
+
 /// Reads all of one shard and collects what is wrong with it.
 class ShardCheck {
  public:
@@ -65,14 +75,13 @@ class ShardCheck {
   void check_file();
   void check_samples(TaskContext& context);
   void check_sample(Reader& reader, std::uint64_t n, TaskContext& context);
-  void decode_images(const SampleView& sample);
   void damage(std::string_view key, std::string_view field, std::string cause);
 
   const Format& format_;
   const ShardToCheck& shard_;
   std::optional<std::vector<std::uint64_t>> sums_;
   SampleHasher hasher_;
-  std::optional<ImageDecoder> decoder_;
+  ImageCheck images_;
   std::uint64_t samples_ = 0;
   std::uint64_t bytes_ = 0;
   Digest digest_;

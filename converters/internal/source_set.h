@@ -14,6 +14,7 @@ namespace shardmill::internal {
 /// use its copy.
 class SourceSet {
  public:
+  SourceSet() = default;
   /// Opens all. Throws what Dataset::open throws, and kInvalidArgument where two of them number
   /// their classes differently.
   explicit SourceSet(const std::vector<std::string>& specs);

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <set>
 
+#include "formats/internal/stream_spec.h"
 #include "formats/internal/token_format.h"
 
 namespace shardmill::internal {
@@ -23,6 +24,12 @@ const Format& recognise(const fs::path& path) {
   for (const Format* format : all_formats()) {
     if (format->recognises(path)) return *format;
   }
+  if (const std::string_view compression = compression_of(path); !compression.empty()) {
+    throw Error(ErrorCode::kUnsupported, path.string(), {},
+                "is compressed (" + std::string(compression) +
+                    "): samples in it cannot be read by number, only in order",
+                unpacking_remedy(path));
+  }
   throw Error(ErrorCode::kUnsupported, path.string(), {},
               "no storage format recognises this file by its content",
               "give a tar, LMDB or HDF5 file, a folder, or a manifest.json");
@@ -30,7 +37,8 @@ const Format& recognise(const fs::path& path) {
 
 bool looks_like_shard(const fs::path& path) {
   const std::string suffix = path.extension().string();
-  return suffix == ".tar" || suffix == ".lmdb" || suffix == ".h5" || suffix == ".hdf5";
+  return suffix == ".tar" || suffix == ".lmdb" || suffix == ".h5" || suffix == ".hdf5" ||
+         has_compressed_tar_name(path);
 }
 
 // Sample hashes and indices, of ours and of others, that stand beside shards.
@@ -168,11 +176,23 @@ std::vector<std::string> expand_braces(std::string_view spec) {
   return expanded;
 }
 
+std::vector<fs::path> expand_pattern(std::string_view spec) {
+  const auto expanded = expand_braces(spec);
+  if (expanded.size() > 1 || expanded[0] != spec) return {expanded.begin(), expanded.end()};
+  if (spec.find_first_of("*?[") == std::string_view::npos) return {};
+  return glob_paths(std::string(spec));
+}
+
 ResolvedSpec resolve_spec(std::string_view spec) {
   ResolvedSpec out;
   const std::string text(spec);
   const fs::path path(text);
   std::error_code error;
+  if (text == "-") {
+    throw Error(ErrorCode::kUnsupported, "-", {},
+                "standard input can only be read in order, by convert, inspect and verify",
+                "shardmill convert - DIR --to tar");
+  }
   if (text.empty()) {
     throw Error(ErrorCode::kInvalidArgument, {}, {}, "the dataset's path is empty");
   }

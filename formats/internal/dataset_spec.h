@@ -37,4 +37,8 @@ ResolvedSpec resolve_spec(std::string_view spec);
 /// is kept. Without a range returns `spec` alone.
 std::vector<std::string> expand_braces(std::string_view spec);
 
+/// Returns the paths that a brace range or a glob stands for, sorted by bytes for a glob; empty if
+/// `spec` is neither or nothing matches.
+std::vector<std::filesystem::path> expand_pattern(std::string_view spec);
+
 }  // namespace shardmill::internal

@@ -9,8 +9,10 @@
 #include "formats/internal/input_file.h"
 #include "formats/tar/internal/header.h"
 #include "formats/tar/internal/index.h"
+#include "formats/tar/internal/tar_input.h"
 #include "formats/tar/internal/walk.h"
 #include "formats/tar/reader.h"
+#include "formats/tar/stream.h"
 #include "formats/tar/writer.h"
 
 namespace shardmill {
@@ -31,12 +33,17 @@ bool is_empty_archive(internal::InputFile& file) {
   return tar::is_zero(file.bytes(0, size));
 }
 
-std::string member_sha256(internal::InputFile& file, const tar::Member& member) {
+std::string member_sha256(tar::TarInput& input, const tar::Member& member) {
   Sha256 sum;
   for (std::uint64_t done = 0; done < member.size;) {
     const std::uint64_t length = std::min(kPiece, member.size - done);
-    sum.update(file.bytes(member.data_offset + done, length));
-    file.release();
+    const Bytes piece = input.bytes(member.data_offset + done, length);
+    if (piece.size() < length) {
+      throw Error(ErrorCode::kDataLoss, input.path(),
+                  "offset " + std::to_string(member.data_offset - tar::kBlock),
+                  "the archive is truncated inside a member", "copy or convert the file again");
+    }
+    sum.update(piece);
     done += length;
   }
   return sum.hex();
@@ -50,6 +57,20 @@ Json describe_member(const tar::Member& member) {
                {"bytes", member.real_size},
                {"offset", member.data_offset}};
   if (member.sparse) json["sparse"] = true;
+  return json;
+}
+
+Json describe_input(tar::TarInput& input, bool hash) {
+  tar::Walk walk(input);
+  Json json = {{"format", "tar"}, {"members", Json::array()}, {"warnings", Json::array()}};
+  for (tar::Member member; walk.next(member);) {
+    Json entry = describe_member(member);
+    if (hash && member.regular() && !member.sparse) {
+      entry["sha256"] = member_sha256(input, member);
+    }
+    json["members"].push_back(std::move(entry));
+  }
+  for (const std::string& line : walk.warnings()) json["warnings"].push_back(line);
   return json;
 }
 
@@ -87,19 +108,17 @@ class TarFormat final : public Format {
 
   std::string describe(const fs::path& path, bool hash) const override {
     internal::InputFile file(path, Access::kRead);
-    // Hashing reads through a second view: the walk keeps its place in the first.
-    internal::InputFile contents(path, Access::kRead);
-    tar::Walk walk(file);
-    Json json = {{"format", "tar"}, {"members", Json::array()}, {"warnings", Json::array()}};
-    for (tar::Member member; walk.next(member);) {
-      Json entry = describe_member(member);
-      if (hash && member.regular() && !member.sparse) {
-        entry["sha256"] = member_sha256(contents, member);
-      }
-      json["members"].push_back(std::move(entry));
-    }
-    for (const std::string& line : walk.warnings()) json["warnings"].push_back(line);
-    return json.dump();
+    tar::FileInput input(file);
+    return describe_input(input, hash).dump();
+  }
+
+  std::unique_ptr<Stream> stream(Source& source) const override {
+    return std::make_unique<tar::TarStream>(source);
+  }
+
+  std::string describe_stream(Source& source, bool hash) const override {
+    tar::StreamInput input(source);
+    return describe_input(input, hash).dump();
   }
 };
 

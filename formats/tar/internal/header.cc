@@ -131,8 +131,9 @@ std::string_view HeaderView::until_nul(std::size_t at, std::size_t length) const
 }
 
 std::string_view HeaderView::prefix() const noexcept {
-  // GNU ("ustar  ") and v7 have other things there; star keeps times behind a shorter prefix.
-  if (text_.substr(257, 6) != std::string_view("ustar\0", 6)) return {};
+  // As Python's tarfile, and so WebDataset: whatever the dialect, except in GNU's own types. Star
+  // keeps times behind a shorter prefix.
+  if (type() == 'S' || type() == 'L' || type() == 'K') return {};
   const bool star = text_.substr(508, 4) == std::string_view("tar\0", 4);
   return until_nul(345, star ? kStarPrefixBytes : kPrefixBytes);
 }

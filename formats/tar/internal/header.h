@@ -35,7 +35,7 @@ class HeaderView {
   char type() const noexcept { return text_[156]; }
   std::optional<std::uint64_t> size() const noexcept { return parse_number(text_.substr(124, 12)); }
   std::string_view name() const noexcept { return until_nul(0, 100); }
-  /// The ustar prefix; empty in dialects without one.
+  /// What stands in front of the name, without the slash between; may be empty.
   std::string_view prefix() const noexcept;
   /// GNU sparse ('S'): the size of the file when expanded, and whether map blocks follow.
   std::optional<std::uint64_t> sparse_size() const noexcept {

@@ -28,7 +28,8 @@ std::int64_t modified_ns(const std::string& path) {
 
 class Builder {
  public:
-  explicit Builder(internal::InputFile& file) : file_(file), walk_(file), rules_(file.path()) {}
+  explicit Builder(internal::InputFile& file)
+      : file_(file), input_(file), walk_(input_), rules_(file.path()) {}
 
   std::vector<std::byte> build() {
     for (Member member; walk_.next(member);) add(member);
@@ -47,6 +48,7 @@ class Builder {
   }
 
   internal::InputFile& file_;
+  FileInput input_;
   Walk walk_;
   bool open_ = false;  // samples_.back() may get more members
   std::vector<IndexSample> samples_;

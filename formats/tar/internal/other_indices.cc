@@ -13,7 +13,8 @@ namespace shardmill::tar {
 
 std::string dali_index(const std::filesystem::path& path) {
   internal::InputFile file(path, Access::kAuto);
-  Walk walk(file);
+  FileInput input(file);
+  Walk walk(input);
   SampleRules rules(file.path());
   std::string lines;
   std::string current;

@@ -9,6 +9,10 @@
 
 namespace shardmill::tar {
 
+/// What readers say of keys that they meet again.
+inline constexpr std::string_view kRepeatedKeys =
+    "keys occur again in another place and are separate samples";
+
 /// Decides which members of an archive are fields of samples, by WebDataset's rules; counts what
 /// is left out.
 class SampleRules {

@@ -14,7 +14,7 @@ namespace {
 // mark is not padding but data that never reached the disk.
 constexpr std::uint64_t kLongestPadding = 1 << 20;
 constexpr std::uint64_t kWindow = 1 << 16;
-constexpr std::uint64_t kSmallWindow = 1 << 12;
+constexpr std::uint64_t kLongestExtension = 1 << 30;  // a header that says something of the next
 
 std::optional<std::uint64_t> parse_decimal(std::string_view text) {
   std::uint64_t value = 0;
@@ -29,40 +29,29 @@ bool without_data(char type) { return type >= '1' && type <= '6'; }
 }  // namespace
 
 void Walk::damaged(std::uint64_t offset, const std::string& cause) const {
-  throw Error(ErrorCode::kDataLoss, file_.path(), "offset " + std::to_string(offset), cause,
+  throw Error(ErrorCode::kDataLoss, input_.path(), "offset " + std::to_string(offset), cause,
               "copy or convert the file again");
-}
-
-// Lends one block. Without a map, headers that lie close together are read many at a time.
-Bytes Walk::block_at(std::uint64_t offset) {
-  if (file_.mapped()) return file_.bytes(offset, kBlock);
-  if (offset < window_at_ || offset - window_at_ + kBlock > window_.size()) {
-    const bool near = offset - window_at_ < 2 * kWindow;
-    file_.release();
-    window_at_ = offset;
-    const std::uint64_t rest = file_.size() - offset;
-    window_ = file_.bytes(offset, std::min(rest, near ? kWindow : kSmallWindow));
-  }
-  return window_.subspan(offset - window_at_, kBlock);
 }
 
 // Finds the next header block; false at the end of the archive.
 bool Walk::header(Bytes& out) {
-  if (at_ == file_.size() && !extended_) {
+  out = input_.bytes(at_, kBlock);
+  if (out.empty() && !extended_ && at_ == input_.size()) {
     if (!found_any_) damaged(at_, "the file is empty: not a tar archive");
     warnings_.push_back("the archive has no end mark (two blocks of zeros): it may be cut off");
     return false;
   }
-  if (at_ > file_.size() || file_.size() - at_ < kBlock) {
-    damaged(std::min(at_, file_.size()), "the archive is truncated");
-  }
-  out = block_at(at_);
+  if (out.size() < kBlock) damaged(at_, "the archive is truncated");
   if (is_zero(out)) {
     if (extended_) damaged(at_, "an extended header has no member behind it");
     end_mark();
     return false;
   }
-  if (!checksum_fits(out)) damaged(at_, "damaged tar header: the checksum does not fit");
+  if (!checksum_fits(out)) {
+    damaged(at_, found_any_ ? "damaged tar header: the checksum does not fit"
+                            : "no tar archive, or a damaged one: the checksum of its first header "
+                              "does not fit");
+  }
   found_any_ = true;
   last_header_ = at_;
   at_ += kBlock;
@@ -72,23 +61,26 @@ bool Walk::header(Bytes& out) {
 // Looks behind the first zero block: nothing but zeros should follow.
 void Walk::end_mark() {
   const std::uint64_t mark = at_;
-  for (at_ += kBlock; at_ < file_.size(); at_ += kWindow) {
-    const std::uint64_t length = std::min(kWindow, file_.size() - at_);
-    const Bytes bytes = file_.bytes(at_, length);
-    const bool zero = is_zero(bytes);
-    file_.release();
-    if (zero) continue;
+  bool data = false;
+  for (at_ += kBlock;; at_ += kWindow) {
+    const Bytes bytes = input_.bytes(at_, kWindow);
+    if (!is_zero(bytes)) data = true;
+    // A stream is read to its end, where its checksum stands.
+    if (bytes.size() < kWindow || (data && input_.size())) {
+      at_ += bytes.size();
+      break;
+    }
+  }
+  const std::uint64_t rest = at_ - mark;
+  if (data) {
     warnings_.push_back("the end mark at offset " + std::to_string(mark) +
                         " is followed by data, which are not read: several archives in one file, "
                         "or damage");
-    return;
-  }
-  window_ = {};
-  if (file_.size() - mark == kBlock) {
+  } else if (rest == kBlock) {
     warnings_.push_back("the archive ends in one block of zeros instead of two");
-  } else if (file_.size() - mark > kLongestPadding) {
+  } else if (rest > kLongestPadding) {
     warnings_.push_back("the end mark at offset " + std::to_string(mark) + " is followed by " +
-                        std::to_string(file_.size() - mark) +
+                        std::to_string(rest) +
                         " bytes of zeros: the end of the archive may be lost");
   }
 }
@@ -114,12 +106,11 @@ bool Walk::next(Member& out) {
 // Takes in a header that only says something about the next member; false if it is none.
 bool Walk::extension(char type, std::uint64_t size) {
   if (type != 'L' && type != 'K' && type != 'x' && type != 'X' && type != 'g') return false;
-  if (size > file_.size() - at_) {
+  if (size > kLongestExtension) damaged(last_header_, "an extended header of absurd size");
+  const std::string data(as_text(input_.bytes(at_, size)));
+  if (data.size() < size) {
     damaged(last_header_, "the archive is truncated inside an extended header");
   }
-  const std::string data(as_text(file_.bytes(at_, size)));
-  file_.release();
-  window_ = {};
   // Of several headers of one kind the first counts, as in Python's tarfile and so WebDataset.
   if (type == 'L' && long_name_.empty()) long_name_ = data.substr(0, data.find('\0'));
   if (type == 'x' || type == 'X') {
@@ -174,10 +165,9 @@ void Walk::skip_sparse_map(Member& out, bool more) {
   scratch_ = out.name;  // the name may lie in a window that moves on
   out.name = scratch_;
   while (more) {
-    if (at_ > file_.size() || file_.size() - at_ < kBlock) {
-      damaged(at_, "the archive is truncated inside a sparse map");
-    }
-    more = as_text(block_at(at_))[504] != '\0';
+    const Bytes block = input_.bytes(at_, kBlock);
+    if (block.size() < kBlock) damaged(at_, "the archive is truncated inside a sparse map");
+    more = as_text(block)[504] != '\0';
     at_ += kBlock;
   }
 }
@@ -208,8 +198,9 @@ void Walk::fill(Member& out, Bytes block, char type, std::uint64_t size) {
   }
   out.data_offset = at_;
   if (without_data(type)) return;
-  if (size > file_.size() - at_ || padded(size) > file_.size() - at_) {
-    damaged(last_header_, "the archive is truncated: it ends at " + std::to_string(file_.size()) +
+  const auto known = input_.size();
+  if (known && (at_ > *known || size > *known - at_ || padded(size) > *known - at_)) {
+    damaged(last_header_, "the archive is truncated: it ends at " + std::to_string(*known) +
                               " bytes, member \"" + escape(out.name) + "\" needs " +
                               std::to_string(size) + " from " + std::to_string(at_));
   }

@@ -7,14 +7,15 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/internal/input_file.h"
 #include "formats/tar/internal/header.h"
+#include "formats/tar/internal/tar_input.h"
 
 namespace shardmill::tar {
 
 /// One member of an archive as it was found.
 struct Member {
-  std::string_view name;          ///< Valid until the next call of Walk::next().
+  /// Valid until the walk's input lends other bytes.
+  std::string_view name;
   char type = '0';                ///< The header's type flag; '5' also for names that end in '/'.
   bool sparse = false;            ///< Stored with its holes cut out, in any of the dialects.
   std::uint64_t size = 0;         ///< Bytes stored at data_offset.
@@ -30,7 +31,7 @@ struct Member {
 /// that is cut off; never reads outside the file.
 class Walk {
  public:
-  explicit Walk(internal::InputFile& file) : file_(file) {}
+  explicit Walk(TarInput& input) : input_(input) {}
 
   /// Moves to the next member; false at the end of the archive.
   bool next(Member& out);
@@ -46,7 +47,6 @@ class Walk {
     bool sparse = false;
   };
 
-  Bytes block_at(std::uint64_t offset);
   bool header(Bytes& block);
   bool extension(char type, std::uint64_t size);
   void skip_sparse_map(Member& out, bool more);
@@ -56,7 +56,7 @@ class Walk {
   void end_mark();
   [[noreturn]] void damaged(std::uint64_t offset, const std::string& cause) const;
 
-  internal::InputFile& file_;
+  TarInput& input_;
   std::uint64_t at_ = 0;           // offset of the next header block
   std::uint64_t last_header_ = 0;  // of the block before it
   bool extended_ = false;          // an extension header has been read for the next member
@@ -66,8 +66,6 @@ class Walk {
   bool has_local_ = false;
   std::string long_name_;  // from a GNU 'L' header
   std::string scratch_;    // a name composed of prefix and name
-  Bytes window_;           // what was read last where the file is not mapped
-  std::uint64_t window_at_ = 0;
   std::vector<std::string> warnings_;
 };
 
