@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <shardmill/converters/convert.h>
+#include <shardmill/converters/streams.h>
 #include <shardmill/formats/error.h>
 
 #include <algorithm>
@@ -246,8 +247,10 @@ ConvertReport convert(const ConvertOptions& given, const Observer& observer) {
     inner.warning("folders are read in the order of their names: --shuffle does nothing here");
     options.shuffle.reset();
   }
-  // Before anything is unpacked: whether there is a place to write.
-  internal::Destination(options.destination, options.force, SourceSet());
+  if (std::any_of(options.sources.begin(), options.sources.end(), is_stream)) {
+    // Before anything is unpacked: whether there is a place to write.
+    internal::Destination(options.destination, options.force, SourceSet());
+  }
   const internal::Spool spool(options.sources, options.destination, inner);
   const SourceSet sources(options.sources);
   internal::Destination destination(options.destination, options.force, sources);
