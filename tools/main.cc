@@ -15,6 +15,7 @@
   VERB(convert)               \
   VERB(index)                 \
   VERB(inspect)               \
+  VERB(batches)               \
   VERB(verify)                \
   VERB(bench)
 
