@@ -67,6 +67,9 @@ Inspection inspect(const Dataset& dataset, const Observer& observer) {
   out.classes = dataset.classes();
   out.fields = scan.fields();
   out.warnings = dataset.info().warnings;
+  if (!dataset.manifest()) {  // which says itself that a field is optional
+    for (const std::string& line : scan.lint()) out.warnings.push_back(line);
+  }
   if (scan.empty_payloads() > 0) {
     out.warnings.push_back(std::to_string(scan.empty_payloads()) +
                            " payloads are empty (0 bytes), the first: " + scan.first_empty());

@@ -70,6 +70,7 @@ Inspection inspect_stream(const std::string& spec, const Observer& observer) {
   out.bytes = scan.bytes();
   out.fields = scan.fields();
   out.warnings = info.warnings;
+  for (const std::string& line : scan.lint()) out.warnings.push_back(line);
   return out;
 }
 

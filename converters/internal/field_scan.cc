@@ -43,7 +43,9 @@ bool is_npy_field(std::string_view field) noexcept {
 
 std::uint64_t FieldScan::add(const SampleView& sample) {
   const std::uint64_t before = bytes_;
+  if (samples_ == 0) first_key_ = sample.key;
   for (const FieldView& field : sample.fields) add_field(sample, field);
+  if (sample.fields.size() != seen_.size()) note_missing(sample);
   ++samples_;
   return bytes_ - before;
 }
@@ -55,6 +57,9 @@ void FieldScan::add_field(const SampleView& sample, const FieldView& field) {
     at->second.summary.name = field.name;
     at->second.summary.bytes_min = field.bytes.size();
     at->second.class_numbers = field.name == "cls" && field.array == nullptr;
+    at->second.first_key = sample.key;
+    at->second.lacked = samples_ > 0;
+    if (samples_ > 0) at->second.lacked_by = first_key_;
   }
   Seen& seen = at->second;
   FieldSummary& summary = seen.summary;
@@ -72,6 +77,39 @@ void FieldScan::add_field(const SampleView& sample, const FieldView& field) {
   }
   ++summary.samples;
   if (field.name == "cls") add_class(as_text(field.bytes));
+}
+
+void FieldScan::note_missing(const SampleView& sample) {
+  for (auto& [name, seen] : seen_) {
+    if (seen.lacked || sample.find(name) != nullptr) continue;
+    seen.lacked = true;
+    seen.lacked_by = sample.key;
+  }
+}
+
+std::vector<std::string> FieldScan::lint() const {
+  std::vector<std::string> lines;
+  std::size_t dotted = 0;
+  const Seen* first_dotted = nullptr;
+  for (const auto& [name, seen] : seen_) {
+    const std::uint64_t count = seen.summary.samples;
+    if (count == samples_) continue;
+    if (name.find('.') != std::string::npos && 2 * count <= samples_) {
+      if (dotted++ == 0) first_dotted = &seen;
+      continue;
+    }
+    lines.push_back("field \"" + escape(name) + "\" is missing in " +
+                    std::to_string(samples_ - count) + " of " + std::to_string(samples_) +
+                    " samples, the first: " + sample_place(seen.lacked_by));
+  }
+  if (dotted > 0) {
+    lines.push_back(std::to_string(dotted) + " field names with dots that few samples have (\"" +
+                    escape(first_dotted->summary.name) + "\" of " +
+                    sample_place(first_dotted->first_key) +
+                    "): a key ends at the first dot of a file's name, so a dot in a name makes "
+                    "another field; rename such files");
+  }
+  return lines;
 }
 
 void FieldScan::add_class(std::string_view value) {

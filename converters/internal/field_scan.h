@@ -29,6 +29,10 @@ class FieldScan {
   /// as a random order would have.
   bool class_sorted() const noexcept;
 
+  /// Says what people get wrong in names and fields: fields that some samples lack, and dots in
+  /// file names, which end a key too early.
+  std::vector<std::string> lint() const;
+
   std::uint64_t empty_payloads() const noexcept { return empty_payloads_; }
   /// The first of them, as an error's place.
   const std::string& first_empty() const noexcept { return first_empty_; }
@@ -38,11 +42,17 @@ class FieldScan {
     FieldSummary summary;
     bool class_numbers = true;  // so far every payload is a shortest decimal
     bool arrays = true;         // so far every payload is an array of one type
+    std::string first_key;      // of the first sample that has it
+    std::string lacked_by;      // key of the first sample that lacks it, once one was seen
+    bool lacked = false;
   };
   void add_field(const SampleView& sample, const FieldView& field);
   void add_class(std::string_view value);
 
   std::map<std::string, Seen, std::less<>> seen_;
+  void note_missing(const SampleView& sample);
+
+  std::string first_key_;  // of all samples
   std::uint64_t samples_ = 0;
   std::uint64_t bytes_ = 0;
   std::uint64_t empty_payloads_ = 0;

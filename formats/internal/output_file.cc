@@ -3,8 +3,10 @@
 
 #include <fcntl.h>
 #include <shardmill/formats/error.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -15,7 +17,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr std::uint64_t kStartEvery = 8 << 20;
 constexpr std::size_t kBufferBytes = 1 << 20;
+constexpr std::size_t kDirectBytes = 1 << 20;  // larger pieces are not copied
 
 void write_all(int fd, Bytes bytes, const std::string& path) {
   while (!bytes.empty()) {
@@ -72,14 +76,32 @@ OutputFile::~OutputFile() {
 
 void OutputFile::write(Bytes bytes) {
   offset_ += bytes.size();
+  if (bytes.size() >= kDirectBytes) return flush(bytes);
   if (buffer_.size() + bytes.size() > kBufferBytes) flush();
-  if (bytes.size() >= kBufferBytes) return write_all(fd_, bytes, path_.string());
   buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
 }
 
-void OutputFile::flush() {
-  write_all(fd_, buffer_, path_.string());
+// Writes what is buffered, and then `more`, which need not be copied.
+void OutputFile::flush(Bytes more) {
+  iovec pieces[2] = {{buffer_.data(), buffer_.size()},
+                     {const_cast<std::byte*>(more.data()), more.size()}};
+  ssize_t done = 0;
+  do {
+    done = ::writev(fd_, pieces, 2);
+  } while (done < 0 && errno == EINTR);
+  if (done < 0) throw system_error(errno, path_.string(), "cannot write");
+  auto written = static_cast<std::size_t>(done);
+  const std::size_t first = std::min(written, buffer_.size());
+  written -= first;
+  write_all(fd_, Bytes(buffer_).subspan(first), path_.string());
+  write_all(fd_, more.subspan(written), path_.string());
   buffer_.clear();
+  // The disk works while the next bytes are made, not only at the end.
+  const std::uint64_t ready = offset_ / kStartEvery * kStartEvery;
+  if (ready <= started_) return;
+  (void)sync_file_range(fd_, static_cast<off_t>(started_), static_cast<off_t>(ready - started_),
+                        SYNC_FILE_RANGE_WRITE);
+  started_ = ready;
 }
 
 void OutputFile::close() {

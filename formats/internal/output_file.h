@@ -35,11 +35,12 @@ class OutputFile {
   void close();
 
  private:
-  void flush();
+  void flush(Bytes more = {});
   std::filesystem::path path_;
   std::filesystem::path temporary_;
   int fd_ = -1;
   std::uint64_t offset_ = 0;
+  std::uint64_t started_ = 0;  // up to here the disk has been asked to write
   std::vector<std::byte> buffer_;
 };
 

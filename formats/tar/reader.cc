@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "formats/tar/internal/header.h"
+#include "formats/internal/member_name.h"
 
 namespace shardmill::tar {
 
@@ -41,12 +41,31 @@ Bytes TarReader::value(std::uint64_t n, const IndexMember& member) {
     stale(sample_place(index_.key(n), index_.field(member)), "a member lies outside the file");
   }
   const Bytes bytes = file_.bytes(member.data_offset - kBlock, kBlock + member.size);
-  if (header_hash(bytes.first(kBlock)) != member.header_hash) {
+  const bool known = member.header_hash == kUnknownHeader
+                         ? is_header_of(n, member, HeaderView(bytes.first(kBlock)))
+                         : header_hash(bytes.first(kBlock)) == member.header_hash;
+  if (!known) {
     stale(sample_place(index_.key(n), index_.field(member)),
           "the header at offset " + std::to_string(member.data_offset - kBlock) +
               " is not the one that was indexed");
   }
   return bytes.subspan(kBlock);
+}
+
+// The same for a header of which an index made by another program only tells name and size.
+bool TarReader::is_header_of(std::uint64_t n, const IndexMember& member,
+                             const HeaderView& header) const {
+  const bool regular = header.type() == '0' || header.type() == '\0' || header.type() == '7';
+  if (!regular || !header.valid() || header.size() != member.size) return false;
+  std::string name(header.prefix());
+  if (!name.empty()) name += '/';
+  name += header.name();
+  std::string_view key;
+  std::string_view field;
+  if (!split_member_name(name, key, field) || key != index_.key(n)) return false;
+  std::string lower(field);
+  internal::lower_case(lower);
+  return lower == index_.field(member);
 }
 
 void TarReader::will_need(std::uint64_t n) noexcept {

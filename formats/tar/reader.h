@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "formats/internal/input_file.h"
+#include "formats/tar/internal/header.h"
 #include "formats/tar/internal/index.h"
 
 namespace shardmill::tar {
@@ -25,6 +26,7 @@ class TarReader final : public Reader {
 
  private:
   Bytes value(std::uint64_t n, const IndexMember& member);
+  bool is_header_of(std::uint64_t n, const IndexMember& member, const HeaderView& header) const;
   [[noreturn]] void stale(std::string place, const std::string& cause) const;
 
   internal::InputFile file_;

@@ -60,3 +60,23 @@ TEST_CASE("What index refuses", "[cli][index]") {
   fails("raw --seq-len 5 --output x.json", 2,
         "--dtype: is missing; give it together with --seq-len");
 }
+
+TEST_CASE("inspect explains what people get wrong in names", "[cli][lint]") {
+  TemporaryFolder folder;
+  write_text(folder / "make.py",
+             "import io, tarfile\n"
+             "t = tarfile.open('a.tar', 'w', format=tarfile.USTAR_FORMAT)\n"
+             "for n in ['1.jpg', '1.cls', '2.jpg', '3.jpg', '3.cls', 'x.v1.jpg', 'x.v2.jpg']:\n"
+             "  i = tarfile.TarInfo(n); i.size = 1; t.addfile(i, io.BytesIO(b'7'))\n"
+             "t.close()\n");
+  REQUIRE(run_command("cd '" + folder.path().string() + "' && /usr/bin/python3 make.py").status ==
+          0);
+  const Json seen = Json::parse(shardmill_in(folder.path(), "inspect a.tar --json").out);
+  const std::string said = seen["warnings"].dump();
+  CHECK_THAT(said, Catch::Contains("field \\\"cls\\\" is missing in 2 of 4 samples, the first: "
+                                   "sample \\\"2\\\""));
+  CHECK_THAT(said,
+             Catch::Contains("2 field names with dots that few samples have (\\\"v1.jpg\\\" of "
+                             "sample \\\"x\\\")"));
+  CHECK(shardmill_in(folder.path(), "inspect a.tar --strict").status == 1);
+}

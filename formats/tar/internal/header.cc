@@ -139,7 +139,8 @@ std::string_view HeaderView::prefix() const noexcept {
 }
 
 std::uint32_t header_hash(Bytes block) noexcept {
-  return static_cast<std::uint32_t>(XXH3_64bits(block.data(), block.size()));
+  const auto hash = static_cast<std::uint32_t>(XXH3_64bits(block.data(), block.size()));
+  return hash == 0 ? 1 : hash;  // 0 stands for "unknown" in an index
 }
 
 void append_header(std::string& out, std::string_view name, std::uint64_t size) {

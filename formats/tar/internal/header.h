@@ -32,6 +32,7 @@ class HeaderView {
  public:
   explicit HeaderView(Bytes block) noexcept : text_(as_text(block)) {}
 
+  bool valid() const noexcept { return checksum_fits(as_bytes(text_)); }
   char type() const noexcept { return text_[156]; }
   std::optional<std::uint64_t> size() const noexcept { return parse_number(text_.substr(124, 12)); }
   std::string_view name() const noexcept { return until_nul(0, 100); }

@@ -9,6 +9,8 @@
 
 #include "formats/internal/key_set.h"
 #include "formats/internal/member_name.h"
+#include "formats/tar/internal/header.h"
+#include "formats/tar/internal/other_indices.h"
 #include "formats/tar/internal/sample_rules.h"
 #include "formats/tar/internal/walk.h"
 
@@ -17,6 +19,7 @@ namespace shardmill::tar {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x3130544152415453;  // "STARAT01"
+constexpr std::uint64_t kLongestEnd = 1 << 20;        // zeros at the end of an archive
 
 enum Section : std::size_t { kFile, kSamples, kMembers, kKeys, kFields, kWarnings, kSections };
 
@@ -31,16 +34,37 @@ class Builder {
   explicit Builder(internal::InputFile& file)
       : file_(file), input_(file), walk_(input_), rules_(file.path()) {}
 
-  std::vector<std::byte> build() {
-    for (Member member; walk_.next(member);) add(member);
+  // `trust`: an index of DALI beside the archive may stand for the walk.
+  std::vector<std::byte> build(bool trust) {
+    const std::vector<OtherIndex> others = neighbour_indices(file_.path(), warnings_);
+    const bool taken =
+        trust && std::any_of(others.begin(), others.end(), [this](const auto& other) {
+          if (take(other)) return true;
+          reset();
+          return false;
+        });
+    if (!taken) {
+      for (Member member; walk_.next(member);) add(member);
+    }
     finish_sample();
     samples_.push_back({members_.size(), keys_.size()});
+    explain_repeated();
+    for (const OtherIndex& other : others) compare_with(other);
     return serialise();
   }
 
  private:
   void add(const Member& member);
+  void add_field(std::string_view key, std::string_view field, IndexMember member);
   void finish_sample();
+  void explain_repeated();
+  bool take(const OtherIndex& other);
+  void reset();
+  void compare_with(const OtherIndex& other);
+  std::span<const IndexMember> members_of(std::size_t n) const {
+    const auto first = samples_[n].first_member;
+    return std::span(members_).subspan(first, samples_[n + 1].first_member - first);
+  }
   std::uint32_t field_number(std::string_view field);
   std::vector<std::byte> serialise();
   std::string_view current_key() const {
@@ -59,20 +83,27 @@ class Builder {
   std::uint32_t guess_ = 0;
   std::string scratch_;
   internal::KeySet seen_;
+  std::vector<std::size_t> repeated_;  // samples whose key was there before
   SampleRules rules_;
+  std::vector<std::string> warnings_;
 };
 
 void Builder::add(const Member& member) {
   std::string_view key;
   std::string_view field;
   if (!rules_.take(member, key, field)) return;
+  add_field(key, field, {member.data_offset, member.size, 0, member.header_hash});
+}
+
+void Builder::add_field(std::string_view key, std::string_view field, IndexMember member) {
   if (!open_ || key != current_key()) {
     finish_sample();
     samples_.push_back({members_.size(), keys_.size()});
     keys_ += key;
     open_ = true;
   }
-  members_.push_back({member.data_offset, member.size, field_number(field), member.header_hash});
+  member.field = field_number(field);
+  members_.push_back(member);
 }
 
 std::uint32_t Builder::field_number(std::string_view field) {
@@ -105,10 +136,97 @@ void Builder::finish_sample() {
                     std::to_string((twice + 1)->data_offset - kBlock),
                 "field names ignore case; rename one of the files and pack again");
   }
-  if (!seen_.insert(current_key())) {
-    rules_.counts().note("keys occur again in another place and are separate samples",
-                         current_key());
+  if (!seen_.insert(current_key())) repeated_.push_back(samples_.size() - 1);
+}
+
+// Says of keys that come twice whether their fields do, or stand apart by mistake.
+void Builder::explain_repeated() {
+  std::unordered_map<std::string_view, std::size_t> first;
+  const auto key = [this](std::size_t n) {
+    return std::string_view(keys_).substr(samples_[n].key, samples_[n + 1].key - samples_[n].key);
+  };
+  for (const std::size_t n : repeated_) first.emplace(key(n), n);
+  for (std::size_t n = repeated_.empty() ? 0 : samples_.size() - 1; n-- > 0;) {
+    const auto at = first.find(key(n));
+    if (at != first.end()) at->second = n;
   }
+  for (const std::size_t n : repeated_) {
+    const auto mine = members_of(n);
+    const auto others = members_of(first.at(key(n)));
+    const bool common = std::any_of(mine.begin(), mine.end(), [&](const IndexMember& member) {
+      return std::any_of(others.begin(), others.end(),
+                         [&](const IndexMember& other) { return other.field == member.field; });
+    });
+    rules_.counts().note(common ? kRepeatedKeys : kScatteredKeys, key(n));
+  }
+}
+
+// Takes samples and members from DALI's index instead of a walk, if that index accounts for every
+// byte of the archive. Their headers are then looked at when they are read.
+bool Builder::take(const OtherIndex& other) {
+  if (other.samples.empty() || !other.has_names) return false;
+  std::uint64_t at = 0;
+  for (const auto& sample : other.samples) {
+    for (const OtherIndex::Member& entry : sample) {
+      Member member;
+      member.name = entry.name;
+      std::string_view key;
+      std::string_view field;
+      if (entry.data_offset != at + kBlock || entry.size > file_.size() ||
+          !rules_.take(member, key, field)) {
+        return false;
+      }
+      add_field(key, field, {entry.data_offset, entry.size, 0, kUnknownHeader});
+      at = entry.data_offset + padded(entry.size);
+    }
+    if (samples_.empty() || sample.empty()) return false;
+  }
+  const bool ends =
+      at <= file_.size() && file_.size() - at >= 2 * kBlock && file_.size() - at <= kLongestEnd;
+  return ends && samples_.size() == other.samples.size() &&
+         is_zero(file_.bytes(at, file_.size() - at));
+}
+
+void Builder::reset() {
+  samples_.clear();
+  members_.clear();
+  keys_.clear();
+  open_ = false;
+  seen_ = {};
+  repeated_.clear();
+  rules_ = SampleRules(file_.path());
+}
+
+// Warns if an index that another program made is of another archive.
+void Builder::compare_with(const OtherIndex& other) {
+  const std::uint64_t count = samples_.size() - 1;
+  std::string cause;
+  if (other.size() != count) {
+    cause =
+        "has " + std::to_string(other.size()) + " samples, the archive " + std::to_string(count);
+  }
+  std::uint64_t end = 0;  // of the sample before
+  for (std::uint64_t n = 0; n < count && cause.empty(); ++n) {
+    std::uint64_t first = file_.size();
+    std::uint64_t last = 0;
+    for (const IndexMember& member : members_of(n)) {
+      first = std::min(first, member.data_offset);
+      last = std::max(last, member.data_offset + padded(member.size));
+    }
+    bool fits = true;
+    if (!other.headers.empty()) {  // extended headers may stand in front of the first one
+      fits = other.headers[n] + kBlock <= first && other.headers[n] >= end;
+    } else {
+      std::uint64_t theirs = file_.size();
+      for (const auto& member : other.samples[n]) theirs = std::min(theirs, member.data_offset);
+      fits = theirs == first;
+    }
+    if (!fits) cause = "has sample " + std::to_string(n) + " in another place";
+    end = last;
+  }
+  if (cause.empty()) return;
+  warnings_.push_back("the " + other.kind + " index " + escape(other.file.filename().string()) +
+                      " does not fit: it " + cause);
 }
 
 std::vector<std::byte> Builder::serialise() {
@@ -118,6 +236,7 @@ std::vector<std::byte> Builder::serialise() {
   std::string warnings;
   for (const std::string& line : rules_.counts().lines()) internal::append_item(warnings, line);
   for (const std::string& line : walk_.warnings()) internal::append_item(warnings, line);
+  for (const std::string& line : warnings_) internal::append_item(warnings, line);
   internal::FlatIndexWriter writer(kMagic);
   writer.add(std::span<const IndexFile>(&file, 1));
   writer.add(std::span<const IndexSample>(samples_));
@@ -132,7 +251,8 @@ std::vector<std::byte> Builder::serialise() {
 
 std::vector<std::byte> build_index(const std::filesystem::path& path, Access access) {
   internal::InputFile file(path, access);
-  return Builder(file).build();
+  // Whoever asks for plain reads (verify) wants the archive's own word.
+  return Builder(file).build(access != Access::kRead);
 }
 
 Index::Index(Bytes bytes, const std::string& path)

@@ -24,6 +24,8 @@ struct IndexSample {
   std::uint64_t first_member = 0;  ///< The next entry's first_member ends the list.
   std::uint64_t key = 0;           ///< Offset in the key text; the next entry's ends it.
 };
+/// Instead of a header's hash: nobody has looked at it yet.
+inline constexpr std::uint32_t kUnknownHeader = 0;
 struct IndexMember {
   std::uint64_t data_offset = 0;
   std::uint64_t size = 0;

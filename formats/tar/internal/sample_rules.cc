@@ -3,6 +3,8 @@
 
 #include <shardmill/formats/error.h>
 
+#include <algorithm>
+
 #include "formats/internal/member_name.h"
 
 namespace shardmill::tar {
@@ -25,6 +27,9 @@ bool SampleRules::take(const Member& member, std::string_view& key, std::string_
     throw Error(ErrorCode::kUnsupported, path_, "member \"" + escape(member.name) + "\"",
                 "sparse members (holes cut out) cannot be read",
                 "unpack the archive and pack it again without --sparse");
+  }
+  if (std::any_of(field.begin(), field.end(), [](char c) { return c >= 'A' && c <= 'Z'; })) {
+    counts_.note("field names with capital letters taken in lower case", member.name);
   }
   return true;
 }

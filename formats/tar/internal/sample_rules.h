@@ -9,9 +9,12 @@
 
 namespace shardmill::tar {
 
-/// What readers say of keys that they meet again.
+/// What streams say of keys that they meet again, and the reader by number, which can tell more.
 inline constexpr std::string_view kRepeatedKeys =
     "keys occur again in another place and are separate samples";
+inline constexpr std::string_view kScatteredKeys =
+    "keys occur again in another place with other fields: the members of a sample must stand "
+    "together, these are separate samples; pack with tar --sort=name";
 
 /// Decides which members of an archive are fields of samples, by WebDataset's rules; counts what
 /// is left out.

@@ -76,7 +76,7 @@ void Walk::end_mark() {
     warnings_.push_back("the end mark at offset " + std::to_string(mark) +
                         " is followed by data, which are not read: several archives in one file, "
                         "or damage");
-  } else if (rest == kBlock) {
+  } else if (rest < 2 * kBlock) {
     warnings_.push_back("the archive ends in one block of zeros instead of two");
   } else if (rest > kLongestPadding) {
     warnings_.push_back("the end mark at offset " + std::to_string(mark) + " is followed by " +

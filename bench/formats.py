@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Storage formats beside Python's own readers and writers. Started by bench/formats.
+
+To add rows for a format, write its two functions (peer_write, peer_read) and name them in PEERS.
+"""
+import argparse
+import io
+import json
+import mmap
+import os
+import random
+import statistics
+import subprocess
+import tarfile
+import time
+
+
+def rate(count, repeats, run):
+    """Returns `count` per second over the median of several runs."""
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return count / statistics.median(seconds)
+
+
+def sync(path):
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+
+
+def tar_write(path, samples, size, pool):
+    with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
+        for n in range(samples):
+            info = tarfile.TarInfo(f"{n:09}.bin")
+            info.size = size
+            tar.addfile(info, io.BytesIO(memoryview(pool)[n % 4096 : n % 4096 + size]))
+    sync(path)
+
+
+def tar_read(path, order):
+    """Slices of a memory map at offsets that are known."""
+    with tarfile.open(path) as tar:
+        places = [(m.offset_data, m.size) for m in tar.getmembers()]
+    file = open(path, "rb")
+    view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def run():
+        total = 0
+        for n in order:
+            offset, size = places[n]
+            total += view[offset : offset + size][0]
+        return total
+
+    return run
+
+
+PEERS = {"tar": (tar_write, tar_read, "Python mmap slices", "Python tarfile")}
+
+
+def measure(name, arguments):
+    command = [arguments.bench, name, arguments.work, str(arguments.samples), str(arguments.bytes),
+               str(arguments.repeats)]
+    ours = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    rows = [
+        ("write from memory, MB/s", ours["write_mb_per_s"], "plain write",
+         ours["plain_write_mb_per_s"]),
+        ("cold random reads/s", ours["cold_reads_per_s"], "without look-ahead",
+         ours["cold_reads_plain_per_s"]),
+        ("open 100,000 samples, ms", ours["open_100k_ms"], "", None),
+        ("the same with an index, ms", ours["open_100k_indexed_ms"], "", None),
+        ("members indexed/s", ours["index_members_per_s"], "", None),
+    ]
+    if name in PEERS:
+        write, read, reader, writer = PEERS[name]
+        path = os.path.join(arguments.work, "peer-" + name)
+        pool = random.Random(1).randbytes(arguments.bytes + 4096)
+        megabytes = arguments.samples * arguments.bytes / 1e6
+        written = rate(megabytes, arguments.repeats,
+                       lambda: write(path, arguments.samples, arguments.bytes, pool))
+        rows.insert(1, ("write from memory, MB/s", ours["write_mb_per_s"], writer, written))
+        order = list(range(arguments.samples))
+        random.Random(2).shuffle(order)
+        run = read(path, order)
+        run()
+        peer = rate(arguments.samples, arguments.repeats, run)
+        rows.insert(0, ("warm random reads/s", ours["warm_reads_per_s"], reader, peer))
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bench")
+    parser.add_argument("work")
+    parser.add_argument("--samples", type=int, default=4000)
+    parser.add_argument("--bytes", type=int, default=110_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", default="tar,lmdb,hdf5")
+    parser.add_argument("--json")
+    arguments = parser.parse_args()
+    results = []
+    print(f"{'format':<7}{'work':<30}{'shardmill':>14}  {'beside':<22}{'':>12}  ratio")
+    for name in arguments.only.split(","):
+        for work, ours, beside, peer in measure(name, arguments):
+            ratio = "" if peer is None else f"{ours / peer:8.2f}"
+            shown = "" if peer is None else f"{peer:12,.1f}"
+            print(f"{name:<7}{work:<30}{ours:>14,.2f}  {beside:<22}{shown:>12}{ratio}")
+            results.append({"format": name, "work": work, "shardmill": ours, "beside": beside,
+                            "peer": peer})
+    if arguments.json:
+        with open(arguments.json, "w") as file:
+            json.dump(results, file, indent=1)
+
+
+main()
