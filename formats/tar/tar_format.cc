@@ -52,8 +52,10 @@ std::string member_sha256(tar::TarInput& input, const tar::Member& member) {
 Json describe_member(const tar::Member& member) {
   std::string_view name = member.name;
   while (member.type == '5' && name.ends_with('/')) name.remove_suffix(1);
+  std::string type(1, member.type);
+  if (static_cast<unsigned char>(member.type) >= 0x80) type = escape(type);  // JSON is UTF-8
   Json json = {{"name", escape(name)},
-               {"type", std::string(1, member.type)},
+               {"type", type},
                {"bytes", member.real_size},
                {"offset", member.data_offset}};
   if (member.sparse) json["sparse"] = true;
