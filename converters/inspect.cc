@@ -39,10 +39,12 @@ void visit_samples(DatasetReader& reader, std::string_view phase, const Observer
 // Returns the bytes of all shard files, or of the payloads where shards are folders.
 std::uint64_t stored_bytes(const Dataset& dataset, std::uint64_t payloads) {
   std::uint64_t total = 0;
-  for (const DatasetShard& shard : dataset.shards()) {
-    const fs::path file = dataset.format().data_file(shard.path);
-    if (file.empty()) return payloads;
-    total += fs::file_size(file);
+  for (const DatasetPart& part : dataset.parts()) {
+    for (const DatasetShard& shard : part.shards) {
+      const fs::path file = part.format->data_file(shard.path);
+      if (file.empty()) return payloads;
+      total += fs::file_size(file);
+    }
   }
   return total;
 }

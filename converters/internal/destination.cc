@@ -79,15 +79,17 @@ void Destination::check_sources(const SourceSet& sources) const {
   std::error_code error;
   const fs::path here = fs::weakly_canonical(path_, error);
   for (const Dataset& dataset : sources.datasets()) {
-    for (const DatasetShard& shard : dataset.shards()) {
-      const fs::path source = fs::weakly_canonical(shard.path, error);
-      if (lies_in(source, here)) {
-        refuse(path_, "the destination holds the source " + escape(source.string()),
-               "name a directory outside the source");
-      }
-      if (fs::is_directory(source) && lies_in(here, source)) {
-        refuse(path_, "the destination lies in the source " + escape(source.string()),
-               "name a directory outside the source");
+    for (const DatasetPart& part : dataset.parts()) {
+      for (const DatasetShard& shard : part.shards) {
+        const fs::path source = fs::weakly_canonical(shard.path, error);
+        if (lies_in(source, here)) {
+          refuse(path_, "the destination holds the source " + escape(source.string()),
+                 "name a directory outside the source");
+        }
+        if (fs::is_directory(source) && lies_in(here, source)) {
+          refuse(path_, "the destination lies in the source " + escape(source.string()),
+                 "name a directory outside the source");
+        }
       }
     }
   }

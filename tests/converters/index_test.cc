@@ -292,6 +292,45 @@ TEST_CASE("An index is used only for the files it was made of", "[index][cases]"
   CHECK(content(folder / "a.tar")[0].second.at("txt") == "firs");
 }
 
+TEST_CASE("Indices beside LMDB and HDF5 are dropped when these change", "[index][cases]") {
+  for (const char* format : {"lmdb", "hdf5"}) {
+    INFO(format);
+    TemporaryFolder folder;
+    const fs::path path = folder / ("data/s" + std::string(find_format(format).suffix()));
+    const std::vector<FieldSpec> fields = {{"txt"}};
+    std::vector<Sample> samples;
+    samples.emplace_back("k1").add("txt", "one");
+    write_shard(format, path, samples, fields);
+    make_index({.sources = {path.string()}, .beside = true});
+    REQUIRE(fs::exists(folder / ("data/" + path.filename().string() + ".index")));
+    CHECK(warnings(Dataset::open(path.string())).empty());
+    CHECK(content(path).size() == 1);
+    CHECK(content(folder / "data") == content(path));  // the index is no shard
+    samples.emplace_back("k2").add("txt", "two");
+    fs::remove_all(path);
+    write_shard(format, path, samples, fields);
+    CHECK(content(path).size() == 2);
+    CHECK_THAT(warnings(Dataset::open(path.string())), Catch::Contains("is stale for"));
+  }
+}
+
+TEST_CASE("Nothing is written where the program is run", "[index][cases]") {
+  TemporaryFolder folder;
+  make_tars(folder / "data");
+  fs::create_directories(folder / "here");
+  const std::string program = SHARDMILL_BINARY_DIR "/bin/shardmill";
+  const auto run = [&](const std::string& arguments) {
+    return run_command("cd '" + (folder / "here").string() + "' && '" + program + "' " + arguments)
+        .status;
+  };
+  CHECK(run("inspect ../data") == 0);
+  CHECK(run("verify ../data") == 0);
+  CHECK(run("index ../data --output ../i.json") == 0);
+  CHECK(run("inspect ../i.json --list") == 0);
+  CHECK(fs::is_empty(folder / "here"));
+  CHECK(tree(folder / "data").size() == 2);
+}
+
 TEST_CASE("A damaged index file is never believed", "[index]") {
   TemporaryFolder folder;
   make_tars(folder / "data");

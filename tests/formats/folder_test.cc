@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <malloc.h>
+#include <shardmill/formats/dataset.h>
 #include <shardmill/formats/error.h>
 #include <shardmill/formats/format.h>
 #include <sys/stat.h>
@@ -6,6 +8,7 @@
 
 #include <algorithm>
 #include <clocale>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -387,6 +390,26 @@ TEST_CASE("FolderReader refuses a damaged index", "[formats][folder]") {
     }
   }
   CHECK(refused > good.size() / 4);
+}
+
+TEST_CASE("A worker keeps no string for each file of a folder", "[formats][folder]") {
+  TemporaryFolder folder;
+  constexpr std::uint64_t kFiles = 20'000;
+  for (std::uint64_t i = 0; i < kFiles; ++i) {
+    const std::string number = std::to_string(i);
+    const fs::path path = folder / (std::string(i % 2 == 0 ? "cat" : "dog"));
+    if (i < 2) fs::create_directory(path);
+    std::ofstream(path / ("image_" + number + ".jpg")) << number;
+  }
+  const Dataset dataset = Dataset::open(folder.path().string());
+  REQUIRE(dataset.size() == kFiles);
+  CHECK(dataset.flat().size() < kFiles * 100);
+  // What a worker does: attach the shared bytes and read.
+  const std::size_t before = mallinfo2().uordblks;
+  DatasetReader reader(Dataset::attach(dataset.flat()));
+  SampleView sample;
+  for (std::uint64_t n = 0; n < kFiles; n += 997) reader.read(n, sample);
+  CHECK(mallinfo2().uordblks - before < 64 << 10);
 }
 
 TEST_CASE("describe tells layout and classes of a folder", "[formats][folder]") {

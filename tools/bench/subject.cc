@@ -118,7 +118,12 @@ Subject make_subject(const std::string& spec, const Settings& settings, const Ob
     throw Error(ErrorCode::kInvalidArgument, spec, {}, "the dataset holds no samples",
                 "check the path with shardmill inspect");
   }
-  for (const DatasetShard& shard : dataset.shards()) add_files(shard.path, subject);
+  for (const DatasetPart& part : dataset.parts()) {
+    for (const DatasetShard& shard : part.shards) {
+      const fs::path file = part.format->data_file(shard.path);
+      add_files(file.empty() || fs::is_directory(shard.path) ? shard.path : file, subject);
+    }
+  }
   if (dataset.manifest()) subject.content_digest = dataset.manifest()->content_digest;
   DatasetReader reader(dataset);
   const Reading reading = read_all(reader, subject.content_digest.empty(), subject, observer);
