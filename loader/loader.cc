@@ -19,11 +19,13 @@
 #include "loader/internal/nursery_client.h"
 #include "loader/internal/order.h"
 #include "loader/internal/producer.h"
+#include "loader/internal/read_stats.h"
 #include "loader/internal/resume.h"
 #include "loader/internal/schedule.h"
 #include "loader/internal/shared.h"
 #include "loader/internal/thread_crew.h"
 #include "loader/internal/warn.h"
+#include "loader/internal/worker_pacer.h"
 #include "loader/system/futex.h"
 
 namespace shardmill {
@@ -72,6 +74,7 @@ struct Loader::State {
   Shared shared;
   pid_t owner = getpid();
   std::unique_ptr<Crew> crew;          // with workers
+  std::unique_ptr<WorkerPacer> pacer;  // with num_workers = kAuto
   std::unique_ptr<Producer> producer;  // without
   std::vector<OutputPlace> places;
   std::deque<InFlight> in_flight;
@@ -123,6 +126,7 @@ struct Loader::State {
 Loader::State::State(std::vector<std::string> specs, std::vector<double> weights,
                      std::vector<Dataset> datasets, LoaderOptions given)
     : seed_given(given.seed.has_value()) {
+  const bool adapt = given.num_workers == kAuto;
   shared = make_shared_state(std::move(specs), resolve_options(std::move(given)));
   ledger.emplace(options());
   shared.weights = std::move(weights);
@@ -142,7 +146,18 @@ Loader::State::State(std::vector<std::string> specs, std::vector<double> weights
   warn_of_oddities();
   ledger->begin_epoch(delivering.schedule.delivered_rows());
   if (crew) {
-    crew->order_workers(options().num_workers);
+    if (adapt) {
+      const auto order_workers = [this](int count) { crew->order_workers(count); };
+      const int most = options().max_workers;
+      const auto rows =
+          static_cast<int>(std::min<std::uint64_t>(shared.corpus.size(), kMaxWorkers));
+      const int first = std::min(options().num_workers, rows);
+      pacer =
+          std::make_unique<WorkerPacer>(shared.stats(), first, cpu_share(), most, order_workers);
+      shared.options.num_workers = first;
+    } else {
+      crew->order_workers(options().num_workers);
+    }
     publish_ahead();
   } else {
     producer = std::make_unique<Producer>(shared.corpus, shared.options);
@@ -182,7 +197,7 @@ void Loader::State::open_slots() {
       make_layout(options().outputs, options().batch_size,
                   std::clamp(kGrowth * slots, kLeastRoom, kMaxSlots), shared.ring->file_bytes());
   const std::uint64_t needed = layout.fixed_bytes * slots;
-  const std::uint64_t available = available_memory();
+  const std::uint64_t available = memory_share();
   if (needed > available) {
     throw Error(ErrorCode::kResourceExhausted, shared.spec(), "batch memory",
                 std::to_string(slots) + " batches of " + std::to_string(layout.fixed_bytes) +
@@ -195,6 +210,8 @@ void Loader::State::open_slots() {
   shared.control->timeout_ticks =
       static_cast<std::uint64_t>((options().sample_timeout_ms + kTickMs - 1) / kTickMs);
   shared.ring->open(layout, slots);
+  shared.stats().slots.store(static_cast<std::uint32_t>(slots));
+  shared.stats().slot_bytes.store(layout.fixed_bytes);
 }
 
 void Loader::State::warn_of_oddities() const {
@@ -292,6 +309,7 @@ std::uint32_t Loader::State::wait_for_slot() {
   if (const auto slot = shared.ring->free_slot()) return *slot;
   if (const auto slot = shared.ring->grow()) {
     shared.control->slots.store(static_cast<std::uint32_t>(shared.ring->slots()));
+    shared.stats().slots.store(static_cast<std::uint32_t>(shared.ring->slots()));
     return *slot;
   }
   const std::int64_t limit = options().lease_timeout_ms;
@@ -326,6 +344,7 @@ bool Loader::State::next(Batch& batch) {
   check_usable();
   batch = Batch();
   if (!pinning_tried) try_pinning();
+  if (pacer) pacer->batch_asked();
   while (!delivering.at_end()) {
     std::uint32_t slot = 0;
     if (crew) {
@@ -337,6 +356,7 @@ bool Loader::State::next(Batch& batch) {
     ++delivering.batch;
     const bool any = deliver(slot, batch);
     if (crew) publish_ahead();
+    if (pacer) pacer->batch_delivered();
     if (any) return true;
   }
   return false;
@@ -370,7 +390,7 @@ std::uint32_t Loader::State::produce_plan() {
     producer->produce(control, shared.ring->memory(slot), row, shared.stats().rows[0]);
   }
   producer->pack(control, shared.ring->memory(slot));
-  shared.stats().wait_ns.fetch_add(now_ns() - begin, std::memory_order_relaxed);
+  add(shared.stats().wait_ns, now_ns() - begin);
   return slot;
 }
 
@@ -381,6 +401,7 @@ void Loader::State::guarded(const Wait& wait) {
     wait();
   } catch (...) {
     failed = true;
+    pacer.reset();
     crew.reset();
     throw;
   }
@@ -397,7 +418,7 @@ void Loader::State::wait_for_batch(std::uint32_t slot) {
       futex_wait(shared.control->ready, seen, kWaitMs);
     }
   });
-  shared.stats().wait_ns.fetch_add(now_ns() - begin, std::memory_order_relaxed);
+  add(shared.stats().wait_ns, now_ns() - begin);
 }
 
 // Lends the batch in `slot`. False if all of its rows were skipped.
@@ -417,8 +438,11 @@ bool Loader::State::deliver(std::uint32_t slot, Batch& batch) {
   }
   batch.outputs_ = batch_outputs(options().outputs, places, control, memory, rows);
   batch.lease_ = std::move(lease);
-  shared.stats().batches.fetch_add(1, std::memory_order_relaxed);
-  shared.stats().samples.fetch_add(rows, std::memory_order_relaxed);
+  add(shared.stats().batches, 1);
+  shared.stats().in_flight.store(static_cast<std::uint32_t>(in_flight.size()),
+                                 std::memory_order_relaxed);
+  shared.stats().epoch.store(batch.epoch_, std::memory_order_relaxed);
+  add(shared.stats().samples, rows);
   return true;
 }
 
@@ -632,20 +656,10 @@ void Loader::start_epoch(std::uint64_t epoch) { state_->start_epoch(epoch); }
 bool Loader::next(Batch& batch) { return state_->next(batch); }
 
 LoaderStats Loader::stats() const {
-  const StatsFile& file = state_->shared.stats();
-  LoaderStats stats;
-  for (std::size_t row = 0; row < file.workers.load(); ++row) {
-    const StatsRow& from = file.rows[row];
-    stats.workers.push_back({from.pid.load(), from.samples.load(), from.bytes.load(),
-                             from.read_ns.load(), from.produce_ns.load(), from.idle_ns.load()});
-  }
-  stats.batches = file.batches.load();
-  stats.samples = file.samples.load();
-  stats.wait_ns = file.wait_ns.load();
+  LoaderStats stats = read_stats(state_->shared.stats());
+  read_deaths(*state_->shared.control, stats);
   stats.bad_samples = state_->ledger->total();
-  stats.deaths = state_->shared.control->deaths.load();
-  stats.redone = state_->shared.control->redone.load();
-  stats.pinned = state_->device != nullptr;
+  stats.pinned = state_->device != nullptr && state_->pinning_tried;
   return stats;
 }
 

@@ -126,6 +126,11 @@ void check_options(const LoaderOptions& options) {
     refuse("num_workers", number(options.num_workers),
            "0 to " + number(internal::kMaxWorkers) + ", or kAuto");
   }
+  if (options.max_workers != kAuto &&
+      (options.max_workers < 1 || options.max_workers > static_cast<int>(internal::kMaxWorkers))) {
+    refuse("max_workers", number(options.max_workers),
+           "1 to " + number(internal::kMaxWorkers) + ", or kAuto");
+  }
   if (options.prefetch != kAuto && (options.prefetch < 1 || options.prefetch > kMaxPrefetch)) {
     refuse("prefetch", number(options.prefetch), "1 to " + number(kMaxPrefetch) + ", or kAuto");
   }
@@ -152,8 +157,10 @@ void check_options(const LoaderOptions& options) {
 LoaderOptions resolve_options(LoaderOptions options) {
   check_options(options);
   const int cpus = usable_cpus();
-  if (options.num_workers == kAuto) options.num_workers = cpus;
-  if (options.num_workers > cpus) {
+  if (options.max_workers == kAuto) options.max_workers = cpu_share();
+  if (options.num_workers == kAuto) {
+    options.num_workers = std::min(cpu_share(), options.max_workers);
+  } else if (options.num_workers > cpus) {
     internal::warn_once("num_workers is " + std::to_string(options.num_workers) +
                         ", this process may use " + std::to_string(cpus) + " CPUs");
   }

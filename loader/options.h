@@ -48,7 +48,8 @@ enum class BadSamples : std::uint8_t {
              ///< batches keep their size and ranks stay in step.
 };
 
-/// `num_workers`: as many as this process may use CPUs; `prefetch`: 4.
+/// `num_workers`: as many as pay, found out while loading; `max_workers`: this rank's share of the
+/// machine's CPUs, see cpu_share(); `prefetch`: 4; `rank`, `world_size`: as the launcher says.
 inline constexpr int kAuto = -1;
 
 /// How to load. Plain values; a Loader checks them once, at construction, and throws
@@ -85,7 +86,10 @@ struct LoaderOptions {
   Uneven uneven = Uneven::kPad;
 
   // How fast it comes; never what comes.
-  int num_workers = kAuto;  ///< Workers; 0: the work is done inside next().
+  /// Workers; 0: the work is done inside next(). kAuto begins with the CPU share, then keeps to
+  /// what measuring shows to pay.
+  int num_workers = kAuto;
+  int max_workers = kAuto;  ///< num_workers = kAuto: never more than this, all loaders together.
   Workers workers = Workers::kProcesses;
   int prefetch = kAuto;     ///< Batches prepared ahead; at least 1. Without effect with 0 workers.
   bool pin_memory = false;  ///< Page-lock the batches' memory; without CUDA one warning.

@@ -9,11 +9,12 @@
 #include <cstdint>
 #include <span>
 
+#include "loader/internal/stats_file.h"
+
 namespace shardmill::internal {
 
 // The words that trainer, nursery and workers share. docs/loader.md explains the protocol.
 
-inline constexpr std::size_t kMaxWorkers = 256;
 inline constexpr std::size_t kMaxSlots = 128;  // batches between publishing and freeing
 inline constexpr std::size_t kMaxArenas = 16;  // outputs with values of any size
 inline constexpr std::size_t kMaxDeaths = 64;  // deaths remembered with details
@@ -183,29 +184,6 @@ class ControlView {
  private:
   std::byte* base_ = nullptr;
   std::size_t batch_size_ = 0;
-};
-
-/// One worker's row in the statistics file.
-struct alignas(64) StatsRow {
-  std::atomic<std::int32_t> pid;
-  std::atomic<std::uint64_t> samples;
-  std::atomic<std::uint64_t> bytes;
-  std::atomic<std::uint64_t> read_ns;
-  std::atomic<std::uint64_t> produce_ns;
-  std::atomic<std::uint64_t> idle_ns;
-};
-
-/// The statistics file, called "shardmill-stats" so that `shardmill top` finds it. Version 1.
-struct StatsFile {
-  static constexpr std::uint64_t kMagic = 0x53544154534D4853;  // "SHMSTATS"
-  std::uint64_t magic;
-  std::uint32_t version;
-  std::int32_t pid;  ///< The trainer.
-  std::atomic<std::uint64_t> batches;
-  std::atomic<std::uint64_t> samples;
-  std::atomic<std::uint64_t> wait_ns;
-  std::atomic<std::uint32_t> workers;
-  StatsRow rows[kMaxWorkers];
 };
 
 #ifdef SHARDMILL_PROTOCOL_POINTS

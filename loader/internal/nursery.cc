@@ -121,7 +121,7 @@ class Nursery {
       shared_.ring->open(control_->layout, control_->slots.load());
     }
     if (workers_.size() < wanted) workers_.resize(wanted);
-    for (std::size_t row = 0; row < workers_.size(); ++row) {
+    for (std::size_t row = 0; row < wanted; ++row) {
       if (workers_[row].pid == 0) start_worker(row);
     }
   }
@@ -186,6 +186,12 @@ class Nursery {
       return bad_sample(claim, sample, worker, status);
     };
     const Recovered found = recover(control_, worker.serial, worker.timed_out, describe);
+    shared_.stats().rows[row].pid.store(0);
+    const bool left = WIFEXITED(status) && WEXITSTATUS(status) == 0 && !found.sample;
+    if (left) {  // there were more than wanted
+      worker.pid = 0;
+      return;
+    }
     const std::uint64_t number = control_->deaths.load();
     DeathRecord& record = control_->death_log[number % kMaxDeaths];
     record = {worker.serial,

@@ -114,8 +114,9 @@ void NurseryClient::wait_for_scout() {
 }
 
 void NurseryClient::order_workers(int count) {
-  shared_.stats().workers.store(static_cast<std::uint32_t>(count));
+  announce_workers(shared_.stats(), count);
   shared_.control->wanted_workers.store(static_cast<std::uint32_t>(count));
+  futex_bump(shared_.control->work);
   const char byte = 'w';
   while (send(socket_, &byte, 1, MSG_NOSIGNAL) < 0 && errno == EINTR) {
   }

@@ -18,7 +18,7 @@ namespace {
 
 using Form = OutputPlace::Form;
 
-constexpr std::uint32_t kFaultsEvery = 16;  // samples between two looks at the fault counter
+constexpr std::uint32_t kUsageEvery = 16;  // samples between two looks at faults and CPU time
 
 std::uint64_t now_ns() noexcept {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
@@ -47,7 +47,7 @@ void Producer::produce(const SlotControl& slot, const SlotMemory& memory, std::s
     const std::optional<ErrorInfo> error = try_sample(slot, memory, row, stats);
     if (!error) {
       slot.status[row].store(RowStatus::kGood, std::memory_order_relaxed);
-      return watch_faults();
+      return watch_usage(stats);
     }
     if (!slot.reject_sample(row, *error)) return;
   }
@@ -57,6 +57,7 @@ std::optional<ErrorInfo> Producer::try_sample(const SlotControl& slot, const Slo
                                               std::size_t row, StatsRow& stats) noexcept {
   const std::uint64_t number = slot.sample(row);
   memory.key_ranges()[row] = {0, 0};
+  stats.sample.store(number, std::memory_order_relaxed);
   SampleView sample;
   bool was_read = false;
   const auto place = [&] {
@@ -74,10 +75,14 @@ std::optional<ErrorInfo> Producer::try_sample(const SlotControl& slot, const Slo
     const std::uint64_t end = now_ns();
     std::uint64_t bytes = 0;
     for (const FieldView& field : sample.fields) bytes += field.bytes.size();
-    stats.samples.fetch_add(1, std::memory_order_relaxed);
-    stats.bytes.fetch_add(bytes, std::memory_order_relaxed);
-    stats.read_ns.fetch_add(read - begin, std::memory_order_relaxed);
-    stats.produce_ns.fetch_add(end - read, std::memory_order_relaxed);
+    add(stats.samples, 1);
+    add(stats.bytes, bytes);
+    add(stats.read_ns, read - begin);
+    add(stats.produce_ns, end - read);
+    if (end - begin > stats.slowest_ns.load(std::memory_order_relaxed)) {
+      stats.slowest_ns.store(end - begin, std::memory_order_relaxed);
+      stats.slowest_sample.store(number, std::memory_order_relaxed);
+    }
     return std::nullopt;
   } catch (const Error& error) {
     ErrorInfo info = error.info();
@@ -339,15 +344,22 @@ void Producer::look_ahead(std::uint64_t n) noexcept {
 
 // Look-ahead costs a system call a sample, so it is made only while it can help: while major
 // faults show that samples come from the disk.
-void Producer::watch_faults() noexcept {
-  if (++samples_ % kFaultsEvery != 0) return;
+void Producer::watch_usage(StatsRow& stats) noexcept {
+  if (++samples_ % kUsageEvery != 0) return;
   rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
+  getrusage(RUSAGE_THREAD, &usage);
   // A look-ahead that works prevents the very faults it is switched on by: keep it on while the
   // kernel still reads blocks for this process.
   const long faults = usage.ru_majflt + usage.ru_inblock;
   cold_ = faults != faults_;
   faults_ = faults;
+  const auto nanoseconds = [](const timeval& time) {
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
+           static_cast<std::uint64_t>(time.tv_usec) * 1000;
+  };
+  stats.faults.store(static_cast<std::uint64_t>(faults), std::memory_order_relaxed);
+  stats.cpu_ns.store(nanoseconds(usage.ru_utime) + nanoseconds(usage.ru_stime),
+                     std::memory_order_relaxed);
 }
 
 }  // namespace shardmill::internal

@@ -51,7 +51,7 @@ class Producer {
   void compute(std::size_t index, const SampleView& sample);
   std::byte* reserve(std::size_t index, std::uint64_t length);
   std::span<std::byte> row_of(std::string_view name) const;
-  void watch_faults() noexcept;
+  void watch_usage(StatsRow& stats) noexcept;
 
   CorpusReader reader_;
   const LoaderOptions& options_;

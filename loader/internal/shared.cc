@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -49,6 +50,22 @@ void outputs_from_json(std::string_view text, std::vector<Output>& outputs) {
   }
 }
 
+// Fills in what the statistics file says once and for all.
+void describe_loader(Shared& shared) {
+  StatsFile& stats = shared.stats();
+  stats.version = StatsFile::kVersion;
+  stats.pid = getpid();
+  stats.start_ns =
+      static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  const std::string spec = shared.spec();
+  spec.copy(stats.dataset, sizeof stats.dataset - 1);
+  stats.batch_size = static_cast<std::uint32_t>(shared.options.batch_size);
+  stats.rank = static_cast<std::uint32_t>(shared.options.rank);
+  stats.world_size = static_cast<std::uint32_t>(shared.options.world_size);
+  stats.prefetch = static_cast<std::uint32_t>(shared.options.prefetch);
+  stats.magic = StatsFile::kMagic;
+}
+
 }  // namespace
 
 Shared make_shared_state(std::vector<std::string> specs, LoaderOptions options) {
@@ -56,13 +73,11 @@ Shared make_shared_state(std::vector<std::string> specs, LoaderOptions options) 
   shared.control_file = MemoryFile("shardmill-control", ControlView::bytes(options.batch_size));
   shared.control = ControlView(shared.control_file.data(), options.batch_size);
   shared.stats_file = MemoryFile("shardmill-stats", sizeof(StatsFile));
-  shared.stats().magic = StatsFile::kMagic;
-  shared.stats().version = 1;
-  shared.stats().pid = getpid();
   shared.index = MemoryFile("shardmill-index", 0);
   shared.ring = std::make_shared<Ring>();
   shared.specs = std::move(specs);
   shared.options = std::move(options);
+  describe_loader(shared);
   return shared;
 }
 

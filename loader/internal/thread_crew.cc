@@ -19,7 +19,7 @@ ThreadCrew::~ThreadCrew() {
 }
 
 void ThreadCrew::order_workers(int count) {
-  shared_.stats().workers.store(static_cast<std::uint32_t>(count));
+  announce_workers(shared_.stats(), count);
   wanted_.store(static_cast<std::size_t>(count));
   futex_bump(shared_.control->work);
   while (threads_.size() > static_cast<std::size_t>(count)) threads_.pop_back();  // joins

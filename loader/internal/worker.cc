@@ -50,10 +50,10 @@ void work(Shared& shared, std::uint32_t serial, std::size_t row,
       const auto begin = std::chrono::steady_clock::now();
       claimer.wait(kIdleMs);
       const std::chrono::nanoseconds idle = std::chrono::steady_clock::now() - begin;
-      stats.idle_ns.fetch_add(static_cast<std::uint64_t>(idle.count()), std::memory_order_relaxed);
+      add(stats.idle_ns, static_cast<std::uint64_t>(idle.count()));
       continue;
     }
-    self.claims.fetch_add(1, std::memory_order_relaxed);
+    add(self.claims, 1);
     self.busy.store(1, std::memory_order_relaxed);
     look_ahead(control, *claim, producer);
     producer.produce(control.slot(claim->slot), shared.ring->memory(claim->slot), claim->row,
@@ -61,13 +61,16 @@ void work(Shared& shared, std::uint32_t serial, std::size_t row,
     claimer.finish(*claim);
     self.busy.store(0, std::memory_order_relaxed);
   }
+  stats.pid.store(0);
 }
 
 void run_worker(Shared& shared, std::uint32_t serial, std::size_t row, pid_t nursery) {
   die_with_parent(nursery);
   raise_oom_score();
   shared.ring->file().dont_fork();  // children of user code never see the slots
-  work(shared, serial, row, [] { return false; });
+  // One too many leaves of its own accord between two rows: no death, nothing to redo.
+  work(shared, serial, row,
+       [&shared, row] { return row >= shared.control->wanted_workers.load(); });
   _exit(0);
 }
 

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sched.h>
 #include <shardmill/loader/system/cpus.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -71,6 +75,38 @@ double quota_cpus() {
   return cpus;
 }
 
+int affinity_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+// Counts the CPUs in a list such as "0-3,8"; 0 for anything else.
+int count_list(const std::string& text) {
+  int count = 0;
+  std::istringstream in(text);
+  for (std::string range; std::getline(in, range, ',');) {
+    int first = 0;
+    int last = 0;
+    const int numbers = std::sscanf(range.c_str(), "%d-%d", &first, &last);
+    if (numbers < 1) return 0;
+    count += numbers == 2 ? std::max(0, last - first + 1) : 1;
+  }
+  return count;
+}
+
+// CPUs that this process's control group may use, or else that the machine has.
+int present_cpus() {
+  int cpus = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  for_each_group("cpuset", [&](const fs::path& group, bool v2) {
+    std::ifstream in(group / (v2 ? "cpuset.cpus.effective" : "cpuset.effective_cpus"));
+    std::string text;
+    if (!std::getline(in, text)) return;
+    if (const int count = count_list(text); count > 0) cpus = std::min(cpus, count);
+  });
+  return cpus;
+}
+
 std::uint64_t machine_available() {
   std::ifstream in("/proc/meminfo");
   for (std::string line; std::getline(in, line);) {
@@ -85,11 +121,34 @@ std::uint64_t machine_available() {
 }  // namespace
 
 int usable_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  const int affinity = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  const int affinity = affinity_cpus();
   const double quota = std::ceil(quota_cpus());
   return std::max(1, quota < affinity ? static_cast<int>(quota) : affinity);
+}
+
+int ranks_on_node() {
+  for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+                           "SLURM_STEP_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE"}) {
+    const char* const text = std::getenv(name);
+    if (text == nullptr) continue;
+    // Numbers between commas; one in brackets says on how many nodes.
+    long most = 0;
+    for (const char* at = text; *at != '\0'; at = at + std::strcspn(at, ",") + 1) {
+      most = std::max(most, std::strtol(at, nullptr, 10));
+      if (at[std::strcspn(at, ",")] == '\0') break;
+    }
+    if (most >= 1 && most <= 100'000) return static_cast<int>(most);
+  }
+  return 1;
+}
+
+int cpu_share() {
+  const int ranks = ranks_on_node();
+  const int affinity = affinity_cpus();
+  // Masks that all fit side by side into what there is were made for one rank each.
+  const bool bound = affinity * ranks <= present_cpus();
+  const double share = bound ? affinity : affinity / ranks;
+  return std::max(1, static_cast<int>(std::min(share, std::ceil(quota_cpus()) / ranks)));
 }
 
 std::uint64_t available_memory() {
@@ -102,6 +161,10 @@ std::uint64_t available_memory() {
     available = std::min(available, limit - std::min(used, limit));
   });
   return available;
+}
+
+std::uint64_t memory_share() {
+  return available_memory() / static_cast<std::uint64_t>(ranks_on_node());
 }
 
 }  // namespace shardmill
