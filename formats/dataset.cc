@@ -3,7 +3,10 @@
 #include <shardmill/formats/error.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
+#include <exception>
+#include <thread>
 #include <utility>
 
 #include "formats/internal/dataset_spec.h"
@@ -22,6 +25,8 @@ using internal::FlatDataset;
 using internal::IndexEntry;
 using internal::IndexFile;
 using internal::IndexPlace;
+
+constexpr std::size_t kIndexThreads = 8;
 
 // Says what is wrong between a shard and its line in the manifest.
 void check_against_manifest(const ManifestShard& listed, const fs::path& path, const Format& format,
@@ -92,27 +97,71 @@ class Opener {
                 const Manifest* manifest) {
     out_.parts.push_back({&format, {}});
     out_.indices.emplace_back();
+    std::vector<Found> shards(paths.size());
+    for (std::size_t s = 0; s < paths.size(); ++s) look_at(format, paths[s], shards[s]);
+    build_missing(format, paths, shards);
     std::uint64_t first = 0;
     for (std::size_t s = 0; s < paths.size(); ++s) {
-      add_shard(format, paths[s], manifest == nullptr ? nullptr : &manifest->shards[s]);
-      out_.parts.back().shards.back().first = first;
-      first += out_.parts.back().shards.back().samples;
+      Found& shard = shards[s];
+      if (shard.error) std::rethrow_exception(shard.error);
+      if (manifest != nullptr) {
+        check_against_manifest(manifest->shards[s], paths[s], format, shard.stamp,
+                               shard.entry.samples);
+      }
+      add_info(shard.entry.info, paths[s]);
+      out_.parts.back().shards.push_back({paths[s], first, shard.entry.samples});
+      first += shard.entry.samples;
+      if (shard.place.file == nullptr) {
+        shard.place.bytes = built_.emplace_back(std::move(shard.built));
+      }
+      out_.indices.back().push_back(std::move(shard.place));
     }
   }
 
-  void add_shard(const Format& format, const fs::path& path, const ManifestShard* listed) {
-    const fs::path file = format.data_file(path);
-    const FileStamp stamp = file.empty() ? FileStamp() : internal::stamp_of(file);
+  // What is learned of one shard.
+  struct Found {
+    FileStamp stamp;
     IndexEntry entry;
-    IndexPlace place = find_index(format, path, stamp, entry);
-    if (place.file == nullptr) place = build_index(format, path, entry);
+    IndexPlace place;              // in an index file, or
+    std::vector<std::byte> built;  // the index that was made now
+    std::exception_ptr error;
+  };
+
+  void look_at(const Format& format, const fs::path& path, Found& shard) {
+    const fs::path file = format.data_file(path);
+    if (!file.empty()) shard.stamp = internal::stamp_of(file);
+    shard.place = find_index(format, path, shard.stamp, shard.entry);
     ++shard_number_;
-    if (listed != nullptr) {
-      check_against_manifest(*listed, path, format, stamp, entry.samples);
+  }
+
+  // Builds the indices that were not found. With several shards most of the time is waiting for the
+  // disk or the network, so there are several threads.
+  void build_missing(const Format& format, const std::vector<fs::path>& paths,
+                     std::vector<Found>& shards) {
+    std::vector<std::size_t> missing;
+    for (std::size_t s = 0; s < shards.size(); ++s) {
+      if (shards[s].place.file == nullptr) missing.push_back(s);
     }
-    add_info(entry.info, path);
-    out_.parts.back().shards.push_back({path, 0, entry.samples});
-    out_.indices.back().push_back(std::move(place));
+    std::atomic<std::size_t> next{0};
+    std::atomic<bool> failed{false};
+    const auto work = [&] {
+      for (std::size_t i = next++; i < missing.size() && !failed; i = next++) {
+        Found& shard = shards[missing[i]];
+        try {
+          shard.built = format.build_index(paths[missing[i]], access_);
+          const auto reader = format.open(paths[missing[i]], shard.built, access_);
+          shard.entry = {reader->size(), {}, reader->info(), {}};
+        } catch (...) {
+          shard.error = std::current_exception();
+          failed = true;  // those before it, which count first, are being worked on already
+        }
+      }
+    };
+    const std::size_t threads =
+        format.traits().threads ? std::min(kIndexThreads, missing.size()) : 1;
+    std::vector<std::jthread> others;
+    for (std::size_t t = 1; t < threads; ++t) others.emplace_back(work);
+    work();
   }
 
   // Returns an entry that fits the shard as it is now, of the manifest's index file or the one
@@ -160,15 +209,9 @@ class Opener {
     }
   }
 
-  IndexPlace build_index(const Format& format, const fs::path& path, IndexEntry& entry) {
-    const auto& bytes = built_.emplace_back(format.build_index(path, access_));
-    const auto reader = format.open(path, bytes, access_);
-    entry = {reader->size(), {}, reader->info(), {}};
-    return {bytes, nullptr, 0};
-  }
-
   void add_info(const ShardInfo& info, const fs::path& path) {
-    if (shard_number_ == 1) {
+    if (!any_info_) {
+      any_info_ = true;
       out_.info.classes = info.classes;
       out_.info.layout = info.layout;
     }
@@ -183,6 +226,7 @@ class Opener {
   std::shared_ptr<const IndexFile> index_file_;
   std::size_t shard_number_ = 0;  // of all parts together
   const Format* tried_ = nullptr;
+  bool any_info_ = false;
   std::deque<std::vector<std::byte>> built_;
   std::vector<std::string> late_warnings_;
 };

@@ -389,6 +389,27 @@ TEST_CASE("A thousand shards open without a look at any", "[index]") {
   CHECK(opened <= 3);
 }
 
+TEST_CASE("Of several damaged shards the first is named, whatever is read first", "[index]") {
+  TemporaryFolder folder;
+  for (int i = 10; i < 60; ++i) {
+    const std::string number = std::to_string(i);
+    write_shard("tar", folder / ("data/" + number + ".tar"),
+                Content{make(number, {{"txt", number}})});
+  }
+  const std::string data = (folder / "data").string();
+  const Content all = content(fs::path(data));
+  REQUIRE(all.size() == 50);
+  for (std::size_t i = 0; i < all.size(); ++i) CHECK(all[i].first == std::to_string(i + 10));
+  for (const char* name : {"31.tar", "55.tar"}) {
+    std::string bytes = read_text(folder.path() / "data" / name);
+    bytes[1024] = 'x';
+    write_text(folder.path() / "data" / name, bytes);
+  }
+  for (int run = 0; run < 20; ++run) {
+    CHECK_THROWS_WITH(Dataset::open(data), Catch::Contains("31.tar: offset 1024"));
+  }
+}
+
 TEST_CASE("Indices for other programs", "[index]") {
   TemporaryFolder folder;
   write_shard("tar", folder / "data/s.tar",
