@@ -153,3 +153,32 @@ TEST_CASE("verify is not blind to a damaged list of hashes or digest", "[verify]
   REQUIRE(report.damaged.size() == 1);
   CHECK(report.damaged[0].cause.find("content digest") == 0);
 }
+
+TEST_CASE("Every cut and every flip in a folder's files is found", "[verify][folder]") {
+  TemporaryFolder folder;
+  make_classes(folder / "raw", 2, 1);
+  ConvertOptions options{{(folder / "raw").string()}, folder / "out", "folder"};
+  options.jobs = 1;
+  convert(options);
+  const std::string out = (folder / "out").string();
+  VerifyOptions verify_options;
+  verify_options.jobs = 1;
+  REQUIRE(verify(out, verify_options).ok());
+  for (const auto& [name, good] : tree(folder / "out")) {
+    if (good == "DIR" || good.empty() || name == "manifest.json") continue;
+    INFO(name);
+    for (std::size_t part = 0; part < 64; ++part) {
+      write_text(folder.path() / "out" / name, good.substr(0, good.size() * part / 64));
+      CHECK_FALSE(verify(out, verify_options).ok());
+      std::string flipped = good;
+      flipped[good.size() * part / 64] ^= static_cast<char>(1 << part % 8);
+      write_text(folder.path() / "out" / name, flipped);
+      CHECK_FALSE(verify(out, verify_options).ok());
+    }
+    fs::remove(folder.path() / "out" / name);
+    // Without the list of hashes the digest in the manifest still tells what there is.
+    CHECK(verify(out, verify_options).ok() == name.ends_with(".sum"));
+    write_text(folder.path() / "out" / name, good);
+  }
+  CHECK(verify(out, verify_options).ok());
+}
