@@ -7,6 +7,7 @@
 #include <deque>
 #include <exception>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 
 #include "formats/internal/dataset_spec.h"
@@ -67,6 +68,11 @@ class Opener {
     out_.manifest = resolved_.manifest;
     if (out_.manifest && !out_.manifest->classes.empty()) {
       out_.info.classes = out_.manifest->classes;
+    }
+    for (const Said& said : said_) {
+      const std::string more =
+          said.more == 0 ? "" : " (and " + std::to_string(said.more) + " more shards)";
+      out_.info.warnings.push_back(said.shard + more + ": " + said.text);
     }
     take_warnings(resolved_.warnings);
     take_warnings(late_warnings_);
@@ -216,9 +222,21 @@ class Opener {
       out_.info.layout = info.layout;
     }
     for (const std::string& warning : info.warnings) {
-      out_.info.warnings.push_back(escape(path.filename().string()) + ": " + warning);
+      const auto [at, added] = said_at_.try_emplace(warning, said_.size());
+      if (added) {
+        said_.push_back({warning, escape(path.filename().string()), 0});
+      } else {
+        ++said_[at->second].more;
+      }
     }
   }
+
+  // A warning, and of how many shards it is the same.
+  struct Said {
+    std::string text;
+    std::string shard;
+    std::size_t more = 0;
+  };
 
   const internal::ResolvedSpec& resolved_;
   Access access_;
@@ -228,6 +246,8 @@ class Opener {
   const Format* tried_ = nullptr;
   bool any_info_ = false;
   std::deque<std::vector<std::byte>> built_;
+  std::vector<Said> said_;
+  std::unordered_map<std::string, std::size_t> said_at_;  // by text
   std::vector<std::string> late_warnings_;
 };
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "formats/internal/index_file.h"
 #include "formats/internal/output_file.h"
 
 namespace shardmill::internal {
@@ -109,7 +110,9 @@ void Destination::remove_old() {
   for (const ManifestShard& shard : manifest.shards) {
     if (shard.url == ".") return remove_content(path_);
     const fs::path file = fs::weakly_canonical(path_ / shard.url);
-    if (lies_in(file, here)) fs::remove_all(file);
+    if (!lies_in(file, here)) continue;
+    fs::remove_all(file);
+    fs::remove(sidecar_path(file));  // made by shardmill index --beside
   }
   for (const auto& entry : fs::directory_iterator(path_)) {
     if (entry.path().extension() == ".sum") fs::remove(entry.path());

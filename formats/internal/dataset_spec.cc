@@ -82,6 +82,11 @@ std::vector<fs::path> manifest_shards(const Manifest& manifest, const Format& fo
                                       const fs::path& file) {
   std::vector<fs::path> paths;
   for (const ManifestShard& shard : manifest.shards) {
+    if (shard.url.find("://") != std::string::npos) {
+      throw Error(ErrorCode::kUnsupported, file.string(), {},
+                  "lists the remote shard " + escape(shard.url),
+                  "copy the shards to a disk, and list them with shardmill index");
+    }
     const fs::path directory = file.parent_path();
     const fs::path path = shard.url == "." ? directory : (directory / shard.url).lexically_normal();
     const fs::path data = format.data_file(path);

@@ -410,6 +410,19 @@ TEST_CASE("Of several damaged shards the first is named, whatever is read first"
   }
 }
 
+TEST_CASE("What is odd in many shards is said once", "[index]") {
+  TemporaryFolder folder;
+  for (int i = 10; i < 15; ++i) {
+    const std::string number = std::to_string(i);
+    const fs::path path = folder / ("data/" + number + ".tar");
+    write_shard("tar", path, Content{make(number, {{"txt", number}})});
+    fs::resize_file(path, 1024);  // without an end mark
+  }
+  const std::string said = warnings(Dataset::open((folder / "data").string()));
+  CHECK_THAT(said, Catch::StartsWith("10.tar (and 4 more shards): the archive has no end mark"));
+  CHECK(std::count(said.begin(), said.end(), '\n') == 1);
+}
+
 TEST_CASE("Indices for other programs", "[index]") {
   TemporaryFolder folder;
   write_shard("tar", folder / "data/s.tar",
