@@ -5,7 +5,7 @@
 //
 //   train DATASET [--epochs=3] [--batch-size=64] [--num-workers=auto] [--image-size=64] [--seed=1]
 #include <shardmill/loader/loader.h>
-#include <shardmill/loader/torch/tensors.h>
+#include <shardmill/loader/torch/device_loader.h>
 #include <torch/torch.h>
 
 #include <chrono>
@@ -104,29 +104,27 @@ void train(const Arguments& arguments) {
               static_cast<unsigned long long>(loader.dataset().size()),
               static_cast<long long>(classes), loader.options().num_workers, device.str().c_str());
 
+  shardmill::DeviceLoader batches(loader, device);
   for (std::uint64_t epoch = 0; epoch < arguments.epochs; ++epoch) {
     const auto begin = std::chrono::steady_clock::now();
     const std::uint64_t waited_before = loader.stats().wait_ns;
     double loss_sum = 0;
     std::int64_t right = 0;
     std::int64_t seen = 0;
-    for (shardmill::Batch& batch : loader.epoch(epoch)) {
-      // Borrowed tensors: nothing is copied until they go to the device as floats.
-      const torch::Tensor labels = shardmill::to_tensor(batch, "label").to(device, true);
-      const torch::Tensor images = shardmill::to_tensor(batch, "image")
-                                       .to(device, true)
-                                       .permute({0, 3, 1, 2})
-                                       .to(torch::kFloat)
-                                       .sub_(127.5)
-                                       .div_(64);
+    batches.start_epoch(epoch);
+    for (shardmill::DeviceBatch batch; batches.next(batch);) {
+      // On the CPU these tensors are the loader's memory; on a GPU they were copied meanwhile.
+      const torch::Tensor labels = batch["label"];
+      const torch::Tensor images =
+          batch["image"].permute({0, 3, 1, 2}).to(torch::kFloat).sub_(127.5).div_(64);
       optimizer.zero_grad();
       const torch::Tensor scores = network->forward(images);
       const torch::Tensor loss = torch::nn::functional::cross_entropy(scores, labels);
       loss.backward();
       optimizer.step();
-      if (batch.index() % 10 == 0) {
+      if (batch.index % 10 == 0) {
         std::printf("epoch %llu batch %llu loss %.9g\n", static_cast<unsigned long long>(epoch),
-                    static_cast<unsigned long long>(batch.index()), loss.item<double>());
+                    static_cast<unsigned long long>(batch.index), loss.item<double>());
       }
       const auto rows = static_cast<std::int64_t>(batch.size());
       loss_sum += loss.item<double>() * static_cast<double>(rows);

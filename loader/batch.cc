@@ -2,6 +2,8 @@
 #include <shardmill/formats/error.h>
 #include <shardmill/loader/batch.h>
 
+#include <utility>
+
 #include "loader/internal/ring.h"
 
 namespace shardmill {
@@ -26,4 +28,29 @@ std::vector<std::string_view> Batch::keys() const {
 
 std::shared_ptr<const void> Batch::lease() const noexcept { return lease_; }
 
+void Batch::record_stream(void* stream) const {
+  if (!lease_) return;
+  if (internal::Device* const device = lease_->device()) lease_->hold_until(device->mark(stream));
+}
+
+namespace internal {
+
+namespace {
+
+SlotLease& slot_lease(const std::shared_ptr<const void>& lease) {
+  // Batch hides what it lends, but not from the loader's own parts.
+  return *static_cast<SlotLease*>(const_cast<void*>(lease.get()));
+}
+
+}  // namespace
+
+void hold_until(const std::shared_ptr<const void>& lease, std::function<bool()> done) {
+  slot_lease(lease).hold_until(std::move(done));
+}
+
+bool is_pinned(const std::shared_ptr<const void>& lease) noexcept {
+  return slot_lease(lease).device() != nullptr;
+}
+
+}  // namespace internal
 }  // namespace shardmill

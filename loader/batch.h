@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,7 +16,13 @@ namespace shardmill {
 
 namespace internal {
 class SlotLease;
-}
+
+/// Keeps a batch's memory from being used again, after it was let go, before `done` returns true.
+/// `lease` is what Batch::lease() returned. `done` is called by the loader's thread. Any thread.
+void hold_until(const std::shared_ptr<const void>& lease, std::function<bool()> done);
+/// True if the memory behind `lease` is page-locked.
+bool is_pinned(const std::shared_ptr<const void>& lease) noexcept;
+}  // namespace internal
 
 /// One output of a batch, in the batch's memory.
 ///
@@ -79,6 +86,12 @@ class Batch {
 
   /// Returns what keeps the memory alive: hold it as long as you use `data` without the batch.
   std::shared_ptr<const void> lease() const noexcept;
+
+  /// Says that `stream` (a cudaStream_t) has been given work that reads this batch: its memory is
+  /// not used again before that work has ended. Needed for streams other than the default one, and
+  /// with tensors of loader/torch for those other than the current one of the thread that drops
+  /// the last of them. Without effect unless memory is page-locked.
+  void record_stream(void* stream) const;
 
  private:
   friend class Loader;

@@ -655,6 +655,12 @@ double Loader::shuffle_quality() const {
 void Loader::start_epoch(std::uint64_t epoch) { state_->start_epoch(epoch); }
 bool Loader::next(Batch& batch) { return state_->next(batch); }
 
+bool Loader::ready() const {
+  const State& state = *state_;
+  return !state.delivering.at_end() && !state.in_flight.empty() &&
+         complete(state.shared.control, state.in_flight.front().slot);
+}
+
 LoaderStats Loader::stats() const {
   LoaderStats stats = read_stats(state_->shared.stats());
   read_deaths(*state_->shared.control, stats);

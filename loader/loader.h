@@ -75,6 +75,9 @@ class Loader {
   /// slots stay lent for lease_timeout_ms, kInternal when workers die too often.
   bool next(Batch& batch);
 
+  /// True if next() would return a batch of this epoch without waiting. Without workers: never.
+  bool ready() const;
+
   /// A range over the batches of one epoch, for range-based for loops. Leaving it early is fine.
   class EpochRange;
   EpochRange epoch(std::uint64_t epoch);

@@ -21,7 +21,10 @@ class CudaDevice : public Device {
 
   std::string pin(std::byte* data, std::size_t bytes) override {
     const cudaError_t error = cudaHostRegister(data, bytes, cudaHostRegisterPortable);
-    if (error == cudaSuccess) return {};
+    if (error == cudaSuccess) {
+      cudaGetDevice(&device_);
+      return {};
+    }
     cudaGetLastError();
     return cudaGetErrorString(error);
   }
@@ -30,6 +33,30 @@ class CudaDevice : public Device {
     // Fails harmlessly where the driver is shutting down already.
     if (cudaHostUnregister(data) != cudaSuccess) cudaGetLastError();
   }
+
+  Done mark(void* stream) override {
+    // A thread that never chose a device would open a context on device 0.
+    int before = 0;
+    if (cudaGetDevice(&before) != cudaSuccess || cudaSetDevice(device_) != cudaSuccess) {
+      cudaGetLastError();
+      return [] { return true; };
+    }
+    cudaEvent_t made = nullptr;
+    cudaError_t error = cudaEventCreateWithFlags(&made, cudaEventDisableTiming);
+    if (error == cudaSuccess) error = cudaEventRecord(made, static_cast<cudaStream_t>(stream));
+    if (error != cudaSuccess) {  // nothing can be running on a device that cannot be used
+      cudaGetLastError();
+      if (made != nullptr) cudaEventDestroy(made);
+      cudaSetDevice(before);
+      return [] { return true; };
+    }
+    cudaSetDevice(before);
+    const std::shared_ptr<CUevent_st> event(made, [](cudaEvent_t e) { cudaEventDestroy(e); });
+    return [event] { return cudaEventQuery(event.get()) != cudaErrorNotReady; };
+  }
+
+ private:
+  int device_ = 0;  // of the thread that locked memory
 };
 
 }  // namespace

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
 namespace shardmill::internal {
+
+/// True once some work of a GPU has ended; may be asked by any thread, again and again.
+using Done = std::function<bool()>;
 
 /// What the loader asks of a GPU's runtime. A stand-in replaces it in tests.
 class Device {
@@ -17,6 +21,9 @@ class Device {
   /// words for a failure; empty if it worked.
   virtual std::string pin(std::byte* data, std::size_t bytes) = 0;
   virtual void unpin(std::byte* data) noexcept = 0;
+  /// Marks the end of what `stream` (a cudaStream_t; null: the default stream) of the device that
+  /// memory was locked for has been given so far. Any thread.
+  virtual Done mark(void* stream) = 0;
 };
 
 /// Returns the CUDA runtime, or in a build without CUDA a device that says so.

@@ -235,7 +235,18 @@ void Producer::compute(std::size_t index, const SampleView& sample) {
   const OutputPlace& place = places_[index];
   Random random(plan.seed, plan.epoch, plan.position, streams_[index]);
   const RowContext context(sample, random, {memory_.row(place, row_), place.row_bytes}, find_row_);
-  options_.outputs[index].compute(context);
+  try {
+    options_.outputs[index].compute(context);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string_view words = error.what();
+    if (words.find("CUDA") == std::string_view::npos) throw;
+    throw Error(ErrorCode::kUnsupported, {}, {},
+                "CUDA in a worker: the function of output \"" + options_.outputs[index].name +
+                    "\" used it and got: " + std::string(words.substr(0, words.find('\n'))),
+                "use the GPU in the training program, on whole batches");
+  }
 }
 
 // The row of an output before the one being made.

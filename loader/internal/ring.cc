@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
+#include <utility>
 
 namespace shardmill::internal {
 
@@ -17,6 +19,8 @@ constexpr std::uint64_t kReserveBytes = std::uint64_t{256} << 30;
 constexpr std::uint64_t kLeastReserveBytes = std::uint64_t{16} << 20;
 // Arenas are trimmed when a batch used this many times more than usual.
 constexpr std::uint64_t kTrimFactor = 4;
+constexpr std::chrono::microseconds kPollTime{200};  // between two looks at unfinished copies
+constexpr std::chrono::seconds kLongestCopy{10};
 constexpr std::uint64_t kLeastTrimBytes = std::uint64_t{8} << 20;
 
 MemoryFile reserve() {
@@ -35,6 +39,11 @@ Ring::Ring() : slots_(reserve()), pid_(getpid()) {}
 
 Ring::~Ring() {
   if (getpid() != pid_ || !device_) return;
+  // No memory may go away under a copy that still reads it.
+  const auto end = std::chrono::steady_clock::now() + kLongestCopy;
+  for (collect(); !pending_.empty() && std::chrono::steady_clock::now() < end; collect()) {
+    std::this_thread::sleep_for(kPollTime);
+  }
   for (std::uint32_t slot = 0; slot < pinned_.size(); ++slot) {
     if (pinned_[slot]) device_->unpin(memory(slot).base);
   }
@@ -43,7 +52,7 @@ Ring::~Ring() {
 void Ring::open(const SlotLayout& layout, std::size_t slots) {
   layout_ = layout;
   count_ = slots;
-  pinned_.resize(kMaxSlots, false);
+  pinned_.resize(kMaxSlots, 0);
   for (std::size_t slot = slots; slot-- > 0;) free_.push_back(static_cast<std::uint32_t>(slot));
 }
 
@@ -51,8 +60,19 @@ SlotMemory Ring::memory(std::uint32_t slot) const noexcept {
   return {slots_.data() + slot * layout_.stride, &layout_};
 }
 
+// Moves slots whose copies have ended to the free ones. REQUIRES: the mutex is held.
+void Ring::collect() {
+  std::erase_if(pending_, [this](const Pending& pending) {
+    const bool done = std::all_of(pending.done.begin(), pending.done.end(),
+                                  [](const Done& each) { return each(); });
+    if (done) free_.push_back(pending.slot);
+    return done;
+  });
+}
+
 std::optional<std::uint32_t> Ring::free_slot() {
   const std::lock_guard lock(mutex_);
+  collect();
   if (free_.empty()) return std::nullopt;
   const std::uint32_t slot = free_.back();  // the warmest one
   free_.pop_back();
@@ -67,17 +87,39 @@ std::optional<std::uint32_t> Ring::grow() {
 
 bool Ring::wait_for_free(std::int64_t timeout_ms) {
   std::unique_lock lock(mutex_);
-  return freed_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
-                         [this] { return !free_.empty(); });
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+  while (true) {
+    collect();
+    if (!free_.empty()) return true;
+    // Nobody tells when a copy has ended: then it is asked for now and then.
+    const auto next = pending_.empty() ? end : std::chrono::steady_clock::now() + kPollTime;
+    if (std::chrono::steady_clock::now() >= end) return false;
+    freed_.wait_until(lock, std::min(next, end));
+  }
 }
 
-void Ring::take_back(std::uint32_t slot) noexcept {
+void Ring::take_back(std::uint32_t slot, std::vector<Done> pending) noexcept {
   if (getpid() != pid_) return;
   {
     const std::lock_guard lock(mutex_);
-    free_.push_back(slot);
+    if (pending.empty()) {
+      free_.push_back(slot);
+    } else {
+      pending_.push_back({slot, std::move(pending)});
+    }
   }
   freed_.notify_one();
+}
+
+SlotLease::~SlotLease() {
+  // What the default stream was given so far may read the slot: the consumer's own copies.
+  if (Device* const device = this->device()) pending_.push_back(device->mark(nullptr));
+  ring_->take_back(slot_, std::move(pending_));
+}
+
+void SlotLease::hold_until(Done done) {
+  const std::lock_guard lock(mutex_);
+  pending_.push_back(std::move(done));
 }
 
 std::string Ring::pin(std::uint32_t slot, const std::shared_ptr<Device>& device) {

@@ -41,16 +41,27 @@ class Ring {
   std::optional<std::uint32_t> grow();
   /// Waits until a slot was taken back; false after `timeout_ms`.
   bool wait_for_free(std::int64_t timeout_ms);
-  /// Makes `slot` free again. Does nothing in a fork of the process that built the ring.
-  void take_back(std::uint32_t slot) noexcept;
+  /// Makes `slot` free again once all of `pending` are done. Does nothing in a fork of the process
+  /// that built the ring.
+  void take_back(std::uint32_t slot, std::vector<Done> pending = {}) noexcept;
   std::size_t slots() const noexcept { return count_; }
 
   /// Page-locks the fixed part of slot `slot`, once. Returns the reason why it cannot be.
   std::string pin(std::uint32_t slot, const std::shared_ptr<Device>& device);
+  /// The device that slot `slot` is page-locked for, or null.
+  Device* device_of(std::uint32_t slot) const noexcept {
+    return pinned_[slot] ? device_.get() : nullptr;
+  }
   /// Gives back memory of a free slot's arenas beyond what batches usually need.
   void trim(std::uint32_t slot, const std::uint64_t* arena_used);
 
  private:
+  struct Pending {
+    std::uint32_t slot = 0;
+    std::vector<Done> done;
+  };
+  void collect();
+
   MemoryFile slots_;
   SlotLayout layout_{};
   pid_t pid_;
@@ -58,7 +69,8 @@ class Ring {
   std::mutex mutex_;
   std::condition_variable freed_;
   std::vector<std::uint32_t> free_;
-  std::vector<bool> pinned_;
+  std::vector<Pending> pending_;  // released, but a GPU still reads them
+  std::vector<char> pinned_;
   std::shared_ptr<Device> device_;
   std::uint64_t usual_arena_ = 0;  // running mean of arena bytes of a batch
 };
@@ -68,14 +80,20 @@ class SlotLease {
  public:
   SlotLease(std::shared_ptr<Ring> ring, std::uint32_t slot) noexcept
       : ring_(std::move(ring)), slot_(slot) {}
-  ~SlotLease() { ring_->take_back(slot_); }
-  SlotMemory memory() const noexcept { return ring_->memory(slot_); }
+  ~SlotLease();
   SlotLease(const SlotLease&) = delete;
   SlotLease& operator=(const SlotLease&) = delete;
+
+  SlotMemory memory() const noexcept { return ring_->memory(slot_); }
+  /// Keeps the slot from being used again before `done` says so. Any thread.
+  void hold_until(Done done);
+  Device* device() const noexcept { return ring_->device_of(slot_); }
 
  private:
   std::shared_ptr<Ring> ring_;
   std::uint32_t slot_;
+  std::mutex mutex_;
+  std::vector<Done> pending_;
 };
 
 }  // namespace shardmill::internal

@@ -332,7 +332,13 @@ class FakeDevice : public internal::Device {
   }
   void unpin(std::byte* data) noexcept override { pinned.erase(data); }
 
+  internal::Done mark(void* stream) override {
+    marked.push_back(stream);
+    return [this] { return done; };
+  }
   std::string missing;
+  std::vector<void*> marked;
+  bool done = true;
   std::size_t limit = 1000;
   std::map<std::byte*, std::size_t> pinned;
 };
@@ -372,6 +378,39 @@ TEST_CASE("pin_memory locks every slot once, at the first batch", "[loader][cuda
   Loader loader((folder / "data.tar").string(), with);
   CHECK(load_all(loader, {0}).size() == 7);
   CHECK_FALSE(loader.stats().pinned);
+  internal::set_device_for_testing(nullptr);
+}
+
+TEST_CASE("A page-locked slot is used again only when the device has done with it",
+          "[loader][cuda]") {
+  TemporaryFolder folder;
+  write_samples(folder / "data.tar", 400);
+  const auto device = std::make_shared<FakeDevice>();
+  internal::set_device_for_testing(device);
+  for (const int workers : {0, 2}) {
+    LoaderOptions with = options(workers);
+    with.pin_memory = true;
+    with.lease_timeout_ms = 100;
+    Loader loader((folder / "data.tar").string(), with);
+    Batch batch;
+    device->done = false;
+    std::set<std::byte*> used;
+    std::string message;
+    try {
+      while (loader.next(batch)) {
+        REQUIRE(used.insert(batch["label"].data.data()).second);  // never the same memory twice
+        batch.record_stream(&message);
+      }
+    } catch (const Error& error) {
+      message = error.what();
+    }
+    CHECK(used.size() >= 8);  // the ring grew
+    CHECK(message.find("lease_timeout_ms") != std::string::npos);
+    CHECK(std::count(device->marked.begin(), device->marked.end(), &message) > 0);
+    device->done = true;
+    REQUIRE(loader.next(batch));
+    CHECK(used.contains(batch["label"].data.data()));
+  }
   internal::set_device_for_testing(nullptr);
 }
 
