@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -21,7 +20,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::uint64_t kProgressEvery = 256;  // samples
-constexpr std::uintmax_t kLongestClassFile = 64 << 20;
+constexpr std::size_t kLongestClassFile = 16 << 20;
 
 [[noreturn]] void refuse(const std::string& path, const std::string& cause,
                          const std::string& remedy) {
@@ -139,14 +138,17 @@ std::vector<std::string> text_lines(const std::string& text) {
 
 std::vector<std::string> read_classes(const std::string& from) {
   std::error_code error;
-  const bool file = fs::is_regular_file(from, error);
+  // Also a pipe, as `--classes <(...)` gives.
+  const bool file = fs::exists(from, error) && !fs::is_directory(from, error);
   const bool json_name = fs::path(from).extension() == ".json";
   for (const Format* format : all_formats()) {
     if (!file || (!json_name && format->recognises(from))) return Dataset::open(from).classes();
   }
-  if (fs::file_size(from) > kLongestClassFile) refuse(from, "is no list of class names", {});
   std::ifstream in(from, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::string text(kLongestClassFile + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.size() > kLongestClassFile) refuse(from, "is no list of class names", {});
   if (!json_name) return text_lines(text);
   const Json json = Json::parse(text, nullptr, false);
   if (json.is_object() && json.contains("shardlist")) return Dataset::open(from).classes();
