@@ -82,6 +82,7 @@ class Indexer {
     const internal::FieldDrafts drafts = internal::draft_fields(adoption, options_, observer_);
     make_manifest(adoption, drafts);
     make_entries(adoption);
+    check_beside();
     std::vector<std::pair<fs::path, std::string>> texts;
     if (options_.wids) texts.emplace_back(beside_output(".wids.json"), wids_text(adoption));
     if (options_.dali) add_dali(adoption, texts);
@@ -184,6 +185,15 @@ class Indexer {
         refuse(path.string(), "two shards have this name", "add --beside, or rename one");
       }
       texts.emplace_back(path, tar::dali_index(shard.path));
+    }
+  }
+
+  void check_beside() const {
+    const bool indexed = std::any_of(entries_.begin(), entries_.end(),
+                                     [](const auto& entry) { return !entry.index.empty(); });
+    if (options_.beside && options_.output.empty() && !options_.dali && !indexed) {
+      refuse("--beside", "folders and token files have no index that could be kept",
+             "write a manifest with --output");
     }
   }
 

@@ -56,6 +56,9 @@ TEST_CASE("What index refuses", "[cli][index]") {
         "--fields: there is no field \"png\"; the fields are cls, jpg");
   fails("raw --output x.json --also wids", 2,
         "--also: wids is an index of tar files, the data are folder");
+  fails("raw --beside", 2,
+        "--beside: folders and token files have no index that could be kept; write a manifest with "
+        "--output");
   fails("raw raw2 --output x.json", 1, "raw2: no such file or directory; check the path");
   fails("raw --seq-len 5 --output x.json", 2,
         "--dtype: is missing; give it together with --seq-len");
