@@ -37,7 +37,8 @@ class ConvertCommand : public Command {
   }
 
   void define(CLI::App& app) override {
-    app.add_option("paths", paths_, "Sources (merged), and last the directory to write")
+    app.add_option("paths", paths_,
+                   "Sources (merged; - is a tar on stdin), last the directory to write")
         ->type_name("SOURCE... DEST")
         ->required()
         ->expected(2, -1);
@@ -112,9 +113,8 @@ class ConvertCommand : public Command {
 
   // Proves the conversion lossless where it should be; else shows what was made.
   std::string next_command() const {
-    const bool same =
-        options_.sources.size() == 1 && options_.sources[0] != "-" && options_.limit == 0 &&
-        image_format_ == "keep";
+    const bool same = options_.sources.size() == 1 && options_.sources[0] != "-" &&
+                      options_.limit == 0 && image_format_ == "keep";
     const std::string dest = shell_word(options_.destination.string());
     return same ? "shardmill verify " + shell_word(options_.sources[0]) + " " + dest
                 : "shardmill inspect " + dest;

@@ -23,7 +23,7 @@ class InspectCommand : public Command {
   std::string example() const override { return "shardmill inspect out/ --sample 0"; }
 
   void define(CLI::App& app) override {
-    app.add_option("dataset", spec_, "A dataset, shard, image or .npy file")
+    app.add_option("dataset", spec_, "A dataset, shard, image or .npy file; - is a tar on stdin")
         ->type_name("DATASET|FILE")
         ->required();
     CLI::Option* list = app.add_flag("--list", list_, "Print all keys, one a line");

@@ -48,7 +48,9 @@ class VerifyCommand : public Command {
   std::string example() const override { return "shardmill verify photos/ out/"; }
 
   void define(CLI::App& app) override {
-    app.add_option("dataset", dataset_, "The dataset to check")->type_name("DATASET")->required();
+    app.add_option("dataset", dataset_, "The dataset to check; - is a tar on stdin")
+        ->type_name("DATASET")
+        ->required();
     app.add_option("other", other_, "Compare with this dataset, in any format and order")
         ->type_name("OTHER");
     app.add_flag("--decode", options_.decode, "Also decode every image");
