@@ -198,18 +198,21 @@ void Loader::State::open_slots() {
                   std::clamp(kGrowth * slots, kLeastRoom, kMaxSlots), shared.ring->file_bytes());
   const std::uint64_t needed = layout.fixed_bytes * slots;
   const std::uint64_t available = memory_share();
-  if (needed > available) {
+  const std::uint64_t given = options().max_memory;
+  if (needed > (given > 0 ? std::min(given, available) : available)) {
     throw Error(ErrorCode::kResourceExhausted, shared.spec(), "batch memory",
                 std::to_string(slots) + " batches of " + std::to_string(layout.fixed_bytes) +
                     " bytes need " + std::to_string(needed) + " bytes, available are " +
-                    std::to_string(available),
+                    std::to_string(available) +
+                    (given > 0 ? ", max_memory is " + std::to_string(given) : ""),
                 "use a smaller batch_size or prefetch");
   }
+  const std::uint64_t budget = std::max(needed, given > 0 ? given : available / 2);
   shared.control->layout = layout;
   shared.control->slots.store(static_cast<std::uint32_t>(slots));
   shared.control->timeout_ticks =
       static_cast<std::uint64_t>((options().sample_timeout_ms + kTickMs - 1) / kTickMs);
-  shared.ring->open(layout, slots);
+  shared.ring->open(layout, slots, budget);
   shared.stats().slots.store(static_cast<std::uint32_t>(slots));
   shared.stats().slot_bytes.store(layout.fixed_bytes);
 }

@@ -91,7 +91,11 @@ struct LoaderOptions {
   int num_workers = kAuto;
   int max_workers = kAuto;  ///< num_workers = kAuto: never more than this, all loaders together.
   Workers workers = Workers::kProcesses;
-  int prefetch = kAuto;     ///< Batches prepared ahead; at least 1. Without effect with 0 workers.
+  int prefetch = kAuto;  ///< Batches prepared ahead; at least 1. Without effect with 0 workers.
+  /// Bytes that batches may take; 0: half of this rank's share of the memory that can be had (the
+  /// control group's limit counts). A loader whose batches do not fit is refused at construction,
+  /// naming both numbers; a consumer that keeps batches makes it grow up to here.
+  std::uint64_t max_memory = 0;
   bool pin_memory = false;  ///< Page-lock the batches' memory; without CUDA one warning.
   Access access = Access::kAuto;
 

@@ -118,7 +118,7 @@ class Nursery {
     if (wanted == 0 || control_->fatal.load() != 0) return;
     if (workers_.empty()) {  // what the scout wrote and the trainer decided, once for all workers
       attach_index(shared_);
-      shared_.ring->open(control_->layout, control_->slots.load());
+      shared_.ring->open(control_->layout, control_->slots.load(), 0);
     }
     if (workers_.size() < wanted) workers_.resize(wanted);
     for (std::size_t row = 0; row < wanted; ++row) {

@@ -21,7 +21,7 @@ constexpr std::uint64_t kLeastReserveBytes = std::uint64_t{16} << 20;
 constexpr std::uint64_t kTrimFactor = 4;
 constexpr std::chrono::microseconds kPollTime{200};  // between two looks at unfinished copies
 constexpr std::chrono::seconds kLongestCopy{10};
-constexpr std::uint64_t kLeastTrimBytes = std::uint64_t{8} << 20;
+constexpr std::uint64_t kLeastTrimBytes = std::uint64_t{1} << 20;
 
 MemoryFile reserve() {
   for (std::uint64_t bytes = kReserveBytes;; bytes /= 2) {
@@ -49,8 +49,9 @@ Ring::~Ring() {
   }
 }
 
-void Ring::open(const SlotLayout& layout, std::size_t slots) {
+void Ring::open(const SlotLayout& layout, std::size_t slots, std::uint64_t budget) {
   layout_ = layout;
+  budget_ = budget;
   count_ = slots;
   pinned_.resize(kMaxSlots, 0);
   for (std::size_t slot = slots; slot-- > 0;) free_.push_back(static_cast<std::uint32_t>(slot));
@@ -81,7 +82,8 @@ std::optional<std::uint32_t> Ring::free_slot() {
 
 std::optional<std::uint32_t> Ring::grow() {
   if (count_ == kMaxSlots || (count_ + 1) * layout_.stride > slots_.size()) return std::nullopt;
-  if (available_memory() / 2 < layout_.fixed_bytes) return std::nullopt;
+  const std::uint64_t bytes = layout_.fixed_bytes + 2 * layout_.arenas * usual_arena_;
+  if ((count_ + 1) * bytes > budget_ || available_memory() / 2 < bytes) return std::nullopt;
   return static_cast<std::uint32_t>(count_++);
 }
 

@@ -31,8 +31,9 @@ class Ring {
 
   std::uint64_t file_bytes() const noexcept { return slots_.size(); }
   MemoryFile& file() noexcept { return slots_; }
-  /// Sets the sizes and opens the first `slots` slots. REQUIRES: called once.
-  void open(const SlotLayout& layout, std::size_t slots);
+  /// Sets the sizes and opens the first `slots` slots; they may grow to `budget` bytes in all.
+  /// REQUIRES: called once.
+  void open(const SlotLayout& layout, std::size_t slots, std::uint64_t budget);
   SlotMemory memory(std::uint32_t slot) const noexcept;
 
   /// Takes a free slot; nothing if all are in use.
@@ -66,6 +67,7 @@ class Ring {
   SlotLayout layout_{};
   pid_t pid_;
   std::size_t count_ = 0;
+  std::uint64_t budget_ = 0;
   std::mutex mutex_;
   std::condition_variable freed_;
   std::vector<std::uint32_t> free_;
