@@ -109,8 +109,7 @@ class TarFormat final : public Format {
   }
 
   std::string describe(const fs::path& path, bool hash) const override {
-    internal::InputFile file(path, Access::kRead);
-    tar::FileInput input(file);
+    tar::FileInput input(path);
     return describe_input(input, hash).dump();
   }
 

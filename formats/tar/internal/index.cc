@@ -31,12 +31,12 @@ std::int64_t modified_ns(const std::string& path) {
 
 class Builder {
  public:
-  explicit Builder(internal::InputFile& file)
-      : file_(file), input_(file), walk_(input_), rules_(file.path()) {}
+  explicit Builder(const std::filesystem::path& path)
+      : input_(path), size_(input_.size().value()), walk_(input_), rules_(input_.path()) {}
 
   // `trust`: an index of DALI beside the archive may stand for the walk.
   std::vector<std::byte> build(bool trust) {
-    const std::vector<OtherIndex> others = neighbour_indices(file_.path(), warnings_);
+    const std::vector<OtherIndex> others = neighbour_indices(input_.path(), warnings_);
     const bool taken =
         trust && std::any_of(others.begin(), others.end(), [this](const auto& other) {
           if (take(other)) return true;
@@ -71,8 +71,8 @@ class Builder {
     return std::string_view(keys_).substr(samples_.back().key);
   }
 
-  internal::InputFile& file_;
   FileInput input_;
+  std::uint64_t size_;
   Walk walk_;
   bool open_ = false;  // samples_.back() may get more members
   std::vector<IndexSample> samples_;
@@ -130,7 +130,7 @@ void Builder::finish_sample() {
       first, members_.end(),
       [](const IndexMember& a, const IndexMember& b) { return a.field == b.field; });
   if (twice != members_.end()) {
-    throw Error(ErrorCode::kDataLoss, file_.path(), sample_place(current_key(), name(*twice)),
+    throw Error(ErrorCode::kDataLoss, input_.path(), sample_place(current_key(), name(*twice)),
                 "duplicate field: two members of this name, at offsets " +
                     std::to_string(twice->data_offset - kBlock) + " and " +
                     std::to_string((twice + 1)->data_offset - kBlock),
@@ -172,7 +172,7 @@ bool Builder::take(const OtherIndex& other) {
       member.name = entry.name;
       std::string_view key;
       std::string_view field;
-      if (entry.data_offset != at + kBlock || entry.size > file_.size() ||
+      if (entry.data_offset != at + kBlock || entry.size > size_ ||
           !rules_.take(member, key, field)) {
         return false;
       }
@@ -181,10 +181,8 @@ bool Builder::take(const OtherIndex& other) {
     }
     if (samples_.empty() || sample.empty()) return false;
   }
-  const bool ends =
-      at <= file_.size() && file_.size() - at >= 2 * kBlock && file_.size() - at <= kLongestEnd;
-  return ends && samples_.size() == other.samples.size() &&
-         is_zero(file_.bytes(at, file_.size() - at));
+  const bool ends = at <= size_ && size_ - at >= 2 * kBlock && size_ - at <= kLongestEnd;
+  return ends && samples_.size() == other.samples.size() && is_zero(input_.bytes(at, size_ - at));
 }
 
 void Builder::reset() {
@@ -194,7 +192,7 @@ void Builder::reset() {
   open_ = false;
   seen_ = {};
   repeated_.clear();
-  rules_ = SampleRules(file_.path());
+  rules_ = SampleRules(input_.path());
 }
 
 // Warns if an index that another program made is of another archive.
@@ -207,7 +205,7 @@ void Builder::compare_with(const OtherIndex& other) {
   }
   std::uint64_t end = 0;  // of the sample before
   for (std::uint64_t n = 0; n < count && cause.empty(); ++n) {
-    std::uint64_t first = file_.size();
+    std::uint64_t first = size_;
     std::uint64_t last = 0;
     for (const IndexMember& member : members_of(n)) {
       first = std::min(first, member.data_offset);
@@ -217,7 +215,7 @@ void Builder::compare_with(const OtherIndex& other) {
     if (!other.headers.empty()) {  // extended headers may stand in front of the first one
       fits = other.headers[n] + kBlock <= first && other.headers[n] >= end;
     } else {
-      std::uint64_t theirs = file_.size();
+      std::uint64_t theirs = size_;
       for (const auto& member : other.samples[n]) theirs = std::min(theirs, member.data_offset);
       fits = theirs == first;
     }
@@ -230,7 +228,7 @@ void Builder::compare_with(const OtherIndex& other) {
 }
 
 std::vector<std::byte> Builder::serialise() {
-  const IndexFile file{file_.size(), modified_ns(file_.path())};
+  const IndexFile file{size_, modified_ns(input_.path())};
   std::string fields;
   for (const std::string& field : fields_) internal::append_item(fields, field);
   std::string warnings;
@@ -250,9 +248,8 @@ std::vector<std::byte> Builder::serialise() {
 }  // namespace
 
 std::vector<std::byte> build_index(const std::filesystem::path& path, Access access) {
-  internal::InputFile file(path, access);
   // Whoever asks for plain reads (verify) wants the archive's own word.
-  return Builder(file).build(access != Access::kRead);
+  return Builder(path).build(access != Access::kRead);
 }
 
 Index::Index(Bytes bytes, const std::string& path)

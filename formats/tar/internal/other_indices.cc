@@ -138,10 +138,9 @@ std::vector<OtherIndex> neighbour_indices(const fs::path& archive,
 }
 
 std::string dali_index(const std::filesystem::path& path) {
-  internal::InputFile file(path, Access::kAuto);
-  FileInput input(file);
+  FileInput input(path);
   Walk walk(input);
-  SampleRules rules(file.path());
+  SampleRules rules(input.path());
   std::string lines;
   std::string current;
   std::uint64_t samples = 0;
@@ -150,7 +149,7 @@ std::string dali_index(const std::filesystem::path& path) {
   for (Member member; walk.next(member);) {
     if (!rules.take(member, key, field)) continue;
     if (member.name.find_first_of(" \t\n\v\f\r") != std::string_view::npos) {
-      throw Error(ErrorCode::kUnsupported, file.path(), "member \"" + escape(member.name) + "\"",
+      throw Error(ErrorCode::kUnsupported, input.path(), "member \"" + escape(member.name) + "\"",
                   "DALI's index cannot hold names with white space",
                   "rename the file and pack again, or index without --also dali");
     }

@@ -1,33 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/tar/internal/tar_input.h"
 
+#include <fcntl.h>
 #include <shardmill/formats/error.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+
+#include "formats/tar/internal/header.h"
 
 namespace shardmill::tar {
 
 namespace {
 
 constexpr std::uint64_t kWindow = 1 << 16;
-constexpr std::uint64_t kSmallWindow = 1 << 12;
+constexpr std::uint64_t kSmallWindow = kBlock;
+constexpr std::uint64_t kNear = 4 << 10;            // copying more costs more than another call
+constexpr std::uint64_t kFar = 64 << 10;            // reading ahead brings nothing
 
 }  // namespace
 
-Bytes FileInput::bytes(std::uint64_t offset, std::uint64_t length) {
-  if (offset >= file_.size()) return {};
-  length = std::min(length, file_.size() - offset);
-  if (file_.mapped()) return file_.bytes(offset, length);
-  // Headers that lie close together are read many at a time.
-  if (offset < window_at_ || offset - window_at_ + length > window_.size()) {
-    const bool near = offset - window_at_ < 2 * kWindow;
-    file_.release();
-    window_at_ = offset;
-    const std::uint64_t wanted = std::max(length, near ? kWindow : kSmallWindow);
-    window_ = file_.bytes(offset, std::min(file_.size() - offset, wanted));
+FileInput::FileInput(const std::filesystem::path& path) : path_(path.string()) {
+  // A FIFO must not block the open.
+  fd_ = internal::Descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd_.open()) throw system_error(errno, path_, "cannot open");
+  struct stat status {};
+  if (fstat(fd_.get(), &status) != 0) throw system_error(errno, path_, "cannot stat");
+  if (!S_ISREG(status.st_mode)) {
+    throw Error(ErrorCode::kUnsupported, path_, {}, "not a regular file");
   }
-  return window_.subspan(offset - window_at_, length);
+  size_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+Bytes FileInput::bytes(std::uint64_t offset, std::uint64_t length) {
+  if (offset >= size_) return {};
+  length = std::min(length, size_ - offset);
+  const std::uint64_t distance = offset - std::min(offset, last_);
+  last_ = offset;
+  if (offset >= begin_ && offset - begin_ <= used_ && length <= used_ - (offset - begin_)) {
+    return {buffer_.get() + (offset - begin_), length};
+  }
+  if (distance > kFar && !random_) {
+    random_ = true;
+    (void)posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_RANDOM);
+  }
+  const std::uint64_t wanted =
+      std::min(size_ - offset, std::max(length, distance <= kNear ? kWindow : kSmallWindow));
+  if (capacity_ < wanted) {
+    buffer_ = std::make_unique_for_overwrite<std::byte[]>(wanted);
+    capacity_ = wanted;
+  }
+  begin_ = offset;
+  used_ = 0;
+  while (used_ < wanted) {
+    const ssize_t got =
+        pread(fd_.get(), buffer_.get() + used_, wanted - used_, static_cast<off_t>(offset + used_));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      throw system_error(errno, path_, "cannot read at offset " + std::to_string(offset));
+    }
+    if (got == 0) {
+      throw Error(ErrorCode::kDataLoss, path_, "offset " + std::to_string(offset + used_),
+                  "file became shorter while it was read");
+    }
+    used_ += static_cast<std::uint64_t>(got);
+  }
+  return {buffer_.get(), length};
 }
 
 Bytes StreamInput::bytes(std::uint64_t offset, std::uint64_t length) {

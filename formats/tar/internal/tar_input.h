@@ -5,11 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "formats/internal/input_file.h"
+#include "formats/internal/descriptor.h"
 
 namespace shardmill::tar {
 
@@ -27,18 +29,28 @@ class TarInput {
   virtual const std::string& path() const noexcept = 0;
 };
 
+/// A file, read with pread(2) whether readers map it or not: for headers that lie apart a small
+/// read costs a fraction of a page fault, and for those that lie close together large reads let
+/// the system read ahead.
 class FileInput final : public TarInput {
  public:
-  explicit FileInput(internal::InputFile& file) : file_(file) {}
+  /// Throws kNotFound, kIo, kUnsupported (not a regular file).
+  explicit FileInput(const std::filesystem::path& path);
 
   Bytes bytes(std::uint64_t offset, std::uint64_t length) override;
-  std::optional<std::uint64_t> size() const noexcept override { return file_.size(); }
-  const std::string& path() const noexcept override { return file_.path(); }
+  std::optional<std::uint64_t> size() const noexcept override { return size_; }
+  const std::string& path() const noexcept override { return path_; }
 
  private:
-  internal::InputFile& file_;
-  Bytes window_;  // what was read last where the file is not mapped
-  std::uint64_t window_at_ = 0;
+  std::string path_;
+  internal::Descriptor fd_;
+  std::uint64_t size_ = 0;
+  std::unique_ptr<std::byte[]> buffer_;
+  std::uint64_t capacity_ = 0;
+  std::uint64_t begin_ = 0;  // what the buffer holds
+  std::uint64_t used_ = 0;
+  std::uint64_t last_ = 0;  // offset of the last call
+  bool random_ = false;     // the system was told that pages are wanted alone
 };
 
 class StreamInput final : public TarInput {
