@@ -78,7 +78,7 @@ class Batch {
   /// Returns 1 for each row that counts, 0 for one that only fills up the ranks' last batches
   /// (Uneven::kPad): leave those out of metrics.
   std::span<const std::uint8_t> valid() const noexcept { return valid_; }
-  /// Returns each row's sample's key, cut at 1008 bytes. Valid while the batch is.
+  /// Returns each row's sample's key, cut at 1023 bytes. Valid while the batch is.
   std::vector<std::string_view> keys() const;
   const std::vector<BatchOutput>& outputs() const noexcept { return outputs_; }
   /// Returns the output called `name`; throws kNotFound listing the names there are.

@@ -281,7 +281,10 @@ void Loader::State::prepare(std::uint32_t slot) {
   if (shared.control->layout.arenas > 0) {
     const SlotControl control = shared.control.slot(slot);
     std::uint64_t used[kMaxArenas];
-    for (std::size_t i = 0; i < kMaxArenas; ++i) used[i] = control.header->arena_used[i].load();
+    for (std::size_t i = 0; i < kMaxArenas; ++i) {
+      used[i] =
+          std::max(control.header->arena_used[i].load(), control.header->packed_used[i].load());
+    }
     shared.ring->trim(slot, used);
   }
   if (!device) return;

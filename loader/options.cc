@@ -26,6 +26,12 @@ constexpr int kMaxPrefetch = static_cast<int>(internal::kMaxSlots) - 2;
               "is " + value + ", must be " + rule);
 }
 
+std::string number_text(double value) {
+  std::string text = std::to_string(value);  // with six decimals
+  text.erase(std::max(text.find_last_not_of('0') + 1, text.find('.') + 2));
+  return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
+}
+
 void check_output(const std::string& option, const Output& output) {
   const bool image = output.kind == OutputKind::kImage;
   if (output.kind == OutputKind::kComputed && !output.compute) {
@@ -52,6 +58,10 @@ void check_output(const std::string& option, const Output& output) {
   }
   if (output.padding && !image && output.kind != OutputKind::kTokens) {
     refuse(option + ".padding", "given", "left out: only images and tokens are padded");
+  }
+  if (output.padding && !internal::fits(output.padding->value, output.row.dtype)) {
+    refuse(option + ".padding.value", number_text(output.padding->value),
+           "a value that " + dtype + " has");
   }
   if (output.optional && output.kind == OutputKind::kComputed) {
     refuse(option + ".optional", "true", "false for a computed output, which reads what it likes");

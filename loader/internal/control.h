@@ -65,6 +65,7 @@ struct alignas(64) SlotHeader {
   alignas(64) std::atomic<std::uint32_t> seal_owner;
   std::atomic<std::uint32_t> sealed;
   std::atomic<std::uint64_t> arena_used[kMaxArenas];
+  std::atomic<std::uint64_t> packed_used[kMaxArenas];  ///< Of rows that the seal padded.
   std::atomic<std::uint64_t> keys_used;
 };
 
@@ -92,6 +93,7 @@ struct SlotControl {
   /// Empties arenas and keys, for the next batch.
   void reset_arenas() const noexcept {
     for (auto& used : header->arena_used) used.store(0, std::memory_order_relaxed);
+    for (auto& used : header->packed_used) used.store(0, std::memory_order_relaxed);
     header->keys_used.store(0, std::memory_order_relaxed);
   }
   RowErrorCell& error(std::size_t row, std::size_t tried) const noexcept {

@@ -12,6 +12,8 @@ namespace shardmill::internal {
 
 namespace {
 
+constexpr std::uint64_t kSamplesTried = 1000;
+
 bool open_type(const Output& output) {
   return (output.kind == OutputKind::kArray || output.kind == OutputKind::kImage) &&
          output.row.shape.empty();
@@ -37,34 +39,65 @@ std::vector<Output> outputs_of(const SampleView& sample) {
   return outputs;
 }
 
+// Calls `use` with one sample after the other until it returns true; false if it never does.
+template <class Use>
+bool try_samples(CorpusReader& reader, const LoaderOptions& options, const Use& use) {
+  const std::uint64_t count = std::min(reader.size(), kSamplesTried);
+  for (std::uint64_t number = 0; number < count; ++number) {
+    try {
+      SampleView sample;
+      reader.read(number, sample);
+      if (use(sample)) return true;
+    } catch (const Error&) {
+      // A bad sample is dealt with when it is due; here it only tells nothing about the others.
+      if (options.bad_samples == BadSamples::kFail || number + 1 == count) throw;
+    }
+  }
+  return false;
+}
+
+// Gives `output` the type that its field has in `sample`. False if it may lack the field, and does.
+bool take_type(Output& output, const SampleView& sample, const std::string& path) {
+  const FieldView* const field = find_field(sample, output);
+  if (field == nullptr && output.optional) return false;
+  try {
+    if (field == nullptr) throw missing_field(sample, output);
+    if (output.kind == OutputKind::kImage) {
+      const ImageInfo info = probe_image(field->bytes);
+      output.row.shape = {info.height, info.width, 3};
+    } else {
+      output.row = array_of(*field).type;
+    }
+  } catch (const Error& error) {
+    ErrorInfo info = error.info();
+    info.path = path;
+    info.place = sample_place(sample.key, output.field.empty() ? output.name : output.field);
+    throw Error(info);
+  }
+  output.like = sample_place(sample.key);
+  return true;
+}
+
 }  // namespace
 
 void resolve_outputs(CorpusReader& reader, LoaderOptions& options) {
-  const bool infer = options.outputs.empty();
-  if (!infer && std::none_of(options.outputs.begin(), options.outputs.end(), open_type)) return;
   if (reader.size() == 0) return;
-  SampleView sample;
-  reader.read(0, sample);
   const std::string path = reader.corpus().datasets().front().spec();
-  if (infer) options.outputs = outputs_of(sample);
+  if (options.outputs.empty()) {
+    try_samples(reader, options, [&](const SampleView& sample) {
+      options.outputs = outputs_of(sample);
+      return true;
+    });
+  }
   for (Output& output : options.outputs) {
     if (!open_type(output)) continue;
-    try {
-      const FieldView* const field = find_field(sample, output);
-      if (field == nullptr) throw missing_field(sample, output);
-      if (output.kind == OutputKind::kImage) {
-        const ImageInfo info = probe_image(field->bytes);
-        output.row.shape = {info.height, info.width, 3};
-      } else {
-        output.row = array_of(*field).type;
-      }
-    } catch (const Error& error) {
-      ErrorInfo info = error.info();
-      info.path = path;
-      info.place = sample_place(sample.key, output.field);
-      throw Error(info);
-    }
-    output.like = sample_place(sample.key);
+    const bool found = try_samples(
+        reader, options, [&](const SampleView& sample) { return take_type(output, sample, path); });
+    if (found) continue;
+    throw Error(ErrorCode::kNotFound, path, "output \"" + escape(output.name) + "\"",
+                "none of the first " + std::to_string(std::min(reader.size(), kSamplesTried)) +
+                    " samples has its field",
+                "leave the output out");
   }
 }
 

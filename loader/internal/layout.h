@@ -78,10 +78,10 @@ struct SlotMemory {
 };
 
 /// Longest key that a batch tells; longer ones are cut.
-inline constexpr std::uint64_t kMaxKeyBytes = 1008;
+inline constexpr std::uint64_t kMaxKeyBytes = 1023;
 /// Room for a row's key, on average, and its range: each may be written again after a death, and
 /// again for each substitute.
-inline constexpr std::uint64_t kKeyBytesOfRow = 2048;
+inline constexpr std::uint64_t kKeyBytesOfRow = 2 * kMaxKeyBytes + sizeof(ArenaRange);
 
 /// Returns the type of the rows that a padded output's batch has: as large as the largest of
 /// `rows` extents needs.

@@ -51,14 +51,19 @@ void visit(DType dtype, const With& with) {
               "declare the output as an array, or compute it");
 }
 
+// True if the integer type To has the value `value`. The upper bound is a power of two, which a
+// double holds exactly.
+template <class To>
+bool has_value(double value) {
+  return std::trunc(value) == value && value < std::ldexp(1.0, std::numeric_limits<To>::digits) &&
+         value >= static_cast<double>(std::numeric_limits<To>::min());
+}
+
 template <class To, class From>
 To converted(From value, DType to) {
   bool fits = true;
   if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    // The upper bound is a power of two, which a double holds exactly.
-    fits = std::trunc(value) == value &&
-           static_cast<double>(value) >= static_cast<double>(std::numeric_limits<To>::min()) &&
-           static_cast<double>(value) < std::ldexp(1.0, std::numeric_limits<To>::digits);
+    fits = has_value<To>(static_cast<double>(value));
   } else if constexpr (std::is_integral_v<From> && std::is_integral_v<To>) {
     fits = std::in_range<To>(value);
   }
@@ -79,6 +84,14 @@ bool is_number(DType dtype) noexcept {
 bool is_integer(DType dtype) noexcept {
   return is_number(dtype) && dtype != DType::kFloat32 && dtype != DType::kFloat64 &&
          dtype != DType::kBool;
+}
+
+bool fits(double value, DType dtype) {
+  bool found = false;
+  visit(dtype, [&]<class To>(To) {
+    if constexpr (std::is_integral_v<To>) found = has_value<To>(value);
+  });
+  return found;
 }
 
 void convert_numbers(const NpyView& from, DType to, std::byte* out) {

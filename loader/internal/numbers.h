@@ -15,6 +15,9 @@ namespace shardmill::internal {
 bool is_number(DType dtype) noexcept;
 bool is_integer(DType dtype) noexcept;
 
+/// True if elements of `dtype`, an integer type, have the value `value`.
+bool fits(double value, DType dtype);
+
 /// Writes the elements of an array, in C order, to `out` as `to`. Throws kInvalidArgument if one
 /// does not fit: integers outside the range, fractions into integers, complex numbers.
 void convert_numbers(const NpyView& from, DType to, std::byte* out);

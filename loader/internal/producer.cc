@@ -2,6 +2,7 @@
 #include "loader/internal/producer.h"
 
 #include <shardmill/formats/digest.h>
+#include <shardmill/loader/system/cpus.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -18,6 +19,8 @@ namespace {
 
 using Form = OutputPlace::Form;
 
+// Asking for the memory that is available takes a while; from here on it is worth it.
+constexpr std::uint64_t kLargeBytes = std::uint64_t{64} << 20;
 constexpr std::uint32_t kUsageEvery = 16;  // samples between two looks at faults and CPU time
 
 std::uint64_t now_ns() noexcept {
@@ -266,6 +269,14 @@ std::byte* Producer::reserve(std::size_t index, std::uint64_t length) {
   const OutputPlace& place = places_[index];
   const auto arena = static_cast<std::size_t>(place.arena);
   const std::uint64_t capacity = memory_.layout->arena_bytes;
+  // Packed, the value is there twice for a while.
+  const std::uint64_t needed = place.form == Form::kList ? length : 2 * length;
+  if (needed >= kLargeBytes && needed > available_memory()) {
+    throw Error(
+        ErrorCode::kResourceExhausted, {}, {},
+        "a value of " + std::to_string(length) + " bytes needs more memory than is available",
+        "split the sample, or leave the field out");
+  }
   std::uint64_t begin = capacity;
   if (length <= capacity) {  // elements of any type begin at multiples of 8
     begin = slot_->header->arena_used[arena].fetch_add((length + 7) / 8 * 8);
@@ -305,6 +316,7 @@ void pack_padded(const Output& output, const OutputPlace& place, const SlotContr
   const std::uint64_t lines = image ? type.shape[0] : 1;
   const std::uint64_t line = type.shape[image ? 1 : 0] * element;
   std::byte* to = memory.packed(place.arena);
+  slot.header->packed_used[place.arena].store(rows * lines * line, std::memory_order_relaxed);
   for (std::size_t row = 0; row < rows; ++row, to += lines * line) {
     const std::int64_t* const sizes = memory.sizes(place, row);
     const std::uint64_t own_lines = image ? static_cast<std::uint64_t>(sizes[0]) : 1;
