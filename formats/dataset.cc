@@ -6,6 +6,7 @@
 #include <atomic>
 #include <deque>
 #include <exception>
+#include <system_error>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -166,7 +167,11 @@ class Opener {
     const std::size_t threads =
         format.traits().threads ? std::min(kIndexThreads, missing.size()) : 1;
     std::vector<std::jthread> others;
-    for (std::size_t t = 1; t < threads; ++t) others.emplace_back(work);
+    try {
+      for (std::size_t t = 1; t < threads; ++t) others.emplace_back(work);
+    } catch (const std::system_error&) {
+      // No more threads are to be had: it goes on with those that are there.
+    }
     work();
   }
 

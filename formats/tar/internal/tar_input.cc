@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::uint64_t kWindow = 1 << 16;
 constexpr std::uint64_t kSmallWindow = kBlock;
-constexpr std::uint64_t kNear = 4 << 10;            // copying more costs more than another call
-constexpr std::uint64_t kFar = 64 << 10;            // reading ahead brings nothing
+constexpr std::uint64_t kNear = 4 << 10;  // copying more costs more than another call
+constexpr std::uint64_t kFar = 64 << 10;  // reading ahead brings nothing
 
 }  // namespace
 
