@@ -34,6 +34,21 @@ TEST_CASE("PCam's two files train without a conversion", "[cli][index]") {
   const Json sample = Json::parse(run("inspect pcam.json --sample 3 --json").out);
   CHECK(sample["fields"][0]["text"] == "1");
   CHECK(run("verify pcam.json").status == 0);
+  // The loader's workers attach the joined set and its index.
+  Json digests[2];
+  for (int workers : {0, 2}) {
+    const auto batches =
+        run("batches pcam.json --batch-size 2 --shuffle full --seed 3 --digest "
+            "--json --workers " +
+            std::to_string(workers));
+    INFO(batches.err);
+    REQUIRE(batches.status == 0);
+    const Json trained = Json::parse(batches.out);
+    CHECK(trained["coverage"]["unique"] == 6);
+    for (const Json& batch : trained["batches"]) digests[workers / 2].push_back(batch["digest"]);
+  }
+  CHECK(digests[0].size() == 3);
+  CHECK(digests[0] == digests[1]);
   REQUIRE(run("convert pcam.json out --to tar --quiet").status == 0);
   CHECK(run("verify pcam.json out").status == 0);
 }
