@@ -27,12 +27,12 @@ bool is_pinned(const std::shared_ptr<const void>& lease) noexcept;
 /// One output of a batch, in the batch's memory.
 ///
 /// With rows of one size, `data` holds size × row bytes, C order. Otherwise (`ragged`) the values
-/// lie behind each other and `offsets`, size + 1 of them, say where: value i is
-/// data[offsets[i] .. offsets[i + 1]). With `lengths` (a list output) they lie in any order, with
-/// gaps: value i has lengths[i] bytes from offsets[i] on.
+/// lie behind each other and `offsets`, size + 1 of them, say where: value i is the elements
+/// offsets[i] … offsets[i + 1]; elements are bytes, or those of tokens. With `lengths` (a list
+/// output) they lie in any order, with gaps: value i has lengths[i] elements from offsets[i] on.
 struct BatchOutput {
   std::string name;
-  ArrayType row;  ///< Type of one row; of one element (uint8, no extent) where ragged.
+  ArrayType row;  ///< Type of one row; of one element (no extent; bytes: uint8) where ragged.
   bool ragged = false;
   std::span<std::byte> data;
   std::span<const std::int64_t> offsets;
@@ -50,7 +50,9 @@ struct BatchOutput {
   /// Returns value `i` of a ragged output, as bytes or as text.
   std::span<const std::byte> value(std::size_t i) const noexcept {
     const std::int64_t length = lengths.empty() ? offsets[i + 1] - offsets[i] : lengths[i];
-    return data.subspan(static_cast<std::size_t>(offsets[i]), static_cast<std::size_t>(length));
+    const std::size_t element = dtype_size(row.dtype);
+    return data.subspan(static_cast<std::size_t>(offsets[i]) * element,
+                        static_cast<std::size_t>(length) * element);
   }
   std::string_view text(std::size_t i) const noexcept {
     const std::span<const std::byte> bytes = value(i);

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "loader/internal/control.h"
+#include "loader/internal/layout.h"
 #include "loader/internal/numbers.h"
 #include "loader/internal/warn.h"
 
@@ -56,6 +57,15 @@ void check_output(const std::string& option, const Output& output) {
   if (output.kind == OutputKind::kTokens && output.row.elements() == 0) {
     refuse(option, "sequences of length 0", "made with a length of 1 or more");
   }
+  if (output.padding && output.kind == OutputKind::kTokens && output.row.shape.empty()) {
+    refuse(option + ".padding", "given", "left out: ragged tokens are not padded");
+  }
+  if (output.list_view && !internal::is_ragged(output)) {
+    refuse(option + ".list_view", "true", "false for rows of one size");
+  }
+  if (output.stored && !internal::is_integer(*output.stored)) {
+    refuse(option + ".stored", std::string(dtype_name(*output.stored)), "an integer type");
+  }
   if (output.padding && !image && output.kind != OutputKind::kTokens) {
     refuse(option + ".padding", "given", "left out: only images and tokens are padded");
   }
@@ -79,7 +89,7 @@ void check_outputs(const std::vector<Output>& outputs) {
       refuse(option + ".name", "\"" + output.name + "\" a second time", "different in each output");
     }
     check_output(option, output);
-    if ((output.kind == OutputKind::kBytes || output.padding) && ++arenas > internal::kMaxArenas) {
+    if ((internal::is_ragged(output) || output.padding) && ++arenas > internal::kMaxArenas) {
       refuse("outputs", "more than " + std::to_string(internal::kMaxArenas) + " of any size",
              "fewer");
     }

@@ -56,6 +56,10 @@ Output padded_tokens_output(std::string name, std::string field, std::uint64_t m
   return output;
 }
 
+Output ragged_tokens_output(std::string name, std::string field, DType dtype) {
+  return make(std::move(name), OutputKind::kTokens, std::move(field), {dtype, {}});
+}
+
 Output bytes_output(std::string name, std::string field) {
   return make(std::move(name), OutputKind::kBytes, std::move(field), {});
 }

@@ -22,7 +22,7 @@ enum class OutputKind : std::uint8_t {
   kClass,     ///< A decimal class number: int64 rows without extent.
   kScalar,    ///< A number, as text or as an array of one element: rows without extent.
   kArray,     ///< An .npy or numeric HDF5 field: rows of one dtype and shape.
-  kTokens,    ///< A sequence of integers: rows of one length.
+  kTokens,    ///< A sequence of integers: rows of one length, or ragged values.
   kBytes,     ///< Stored bytes of any length: values behind each other, and offsets.
   kComputed,  ///< What a function of the user's makes of the sample.
 };
@@ -35,10 +35,17 @@ struct Padding {
   double value = 0;  ///< What rows are filled up with.
 };
 
+/// One sample's row of one output while the sample is being made. May be written to.
+struct RowView {
+  std::span<std::byte> bytes;  ///< Where rows are padded to a multiple or ragged: the value alone.
+  std::span<const std::int64_t> size = {};  ///< Padded outputs: as in BatchOutput::sizes.
+  bool present = true;                      ///< False: an optional output's field is absent.
+};
+
 /// What a computed output's function gets for one row. Valid during the call.
 class RowContext {
  public:
-  using FindRow = std::function<std::span<std::byte>(std::string_view)>;
+  using FindRow = std::function<RowView(std::string_view)>;
 
   RowContext(const SampleView& sample, Random& random, std::span<std::byte> row,
              const FindRow& find)
@@ -46,11 +53,13 @@ class RowContext {
 
   const SampleView& sample;
   Random& random;            ///< This row's and this output's own; see random.h.
-  std::span<std::byte> row;  ///< To be filled; zero, or left over from an earlier batch.
+  std::span<std::byte> row;  ///< To be filled; all zero.
 
-  /// Returns the same sample's row of an output declared before this one that has rows of one
-  /// size, to read or to change it: a decoded image, say. Throws kNotFound.
-  std::span<std::byte> row_of(std::string_view output) const { return find_(output); }
+  /// Returns the same sample's row of an output declared before this one, to read or to change
+  /// it: a decoded image, say. Throws kNotFound.
+  std::span<std::byte> row_of(std::string_view output) const { return find_(output).bytes; }
+  /// The same, with its true size and whether it is there at all.
+  RowView view_of(std::string_view output) const { return find_(output); }
 
  private:
   const FindRow& find_;
@@ -70,7 +79,9 @@ struct Output {
   std::optional<Padding> padding = {};
   bool optional = false;   ///< Samples may lack the field: BatchOutput::present tells which do.
   bool truncate = false;   ///< kTokens: cut what is too long instead of refusing it.
-  bool list_view = false;  ///< kBytes: values stay where they were put; see list_output().
+  bool list_view = false;  ///< Ragged outputs: values stay where they were put; see list_output().
+  /// kTokens: dtype of the elements in raw bytes, if not that of `row`.
+  std::optional<DType> stored = {};
   /// Where the type of `row` comes from if not from the caller: `sample "KEY"`. For messages.
   std::string like = {};
 };
@@ -98,6 +109,9 @@ Output tokens_output(std::string name, std::string field, std::uint64_t length,
 /// length of each.
 Output padded_tokens_output(std::string name, std::string field, std::uint64_t max_length,
                             Padding padding = {}, DType dtype = DType::kInt64);
+/// The same for sequences of any length, not padded: the elements of value i are those from
+/// BatchOutput::offsets[i] to offsets[i + 1].
+Output ragged_tokens_output(std::string name, std::string field, DType dtype = DType::kInt64);
 /// Declares `name` as the stored bytes of `field`, text for example; empty: of the first image
 /// field.
 Output bytes_output(std::string name, std::string field);

@@ -20,7 +20,8 @@ void view_values(BatchOutput& made, const Output& output, const OutputPlace& pla
     case Form::kRagged:
       made.ragged = true;
       made.offsets = {memory.offsets(place), rows + 1};
-      made.data = {memory.packed(place.arena), static_cast<std::size_t>(made.offsets[rows])};
+      made.data = {memory.packed(place.arena),
+                   static_cast<std::size_t>(made.offsets[rows]) * dtype_size(made.row.dtype)};
       break;
     case Form::kList:
       made.ragged = true;

@@ -20,7 +20,7 @@ constexpr std::uint64_t kMaxRowsBytes = kMaxArenaBytes * 64;
 constexpr std::uint64_t page_up(std::uint64_t n) { return (n + kPage - 1) / kPage * kPage; }
 
 Form form_of(const Output& output) {
-  if (output.kind == OutputKind::kBytes) return output.list_view ? Form::kList : Form::kRagged;
+  if (is_ragged(output)) return output.list_view ? Form::kList : Form::kRagged;
   return output.padding && output.padding->multiple > 0 ? Form::kPadded : Form::kRows;
 }
 

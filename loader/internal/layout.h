@@ -83,6 +83,12 @@ inline constexpr std::uint64_t kMaxKeyBytes = 1023;
 /// again for each substitute.
 inline constexpr std::uint64_t kKeyBytesOfRow = 2 * kMaxKeyBytes + sizeof(ArenaRange);
 
+/// True if the output's values lie behind each other, or in a list view.
+inline bool is_ragged(const Output& output) noexcept {
+  return output.kind == OutputKind::kBytes ||
+         (output.kind == OutputKind::kTokens && output.row.shape.empty());
+}
+
 /// Returns the type of the rows that a padded output's batch has: as large as the largest of
 /// `rows` extents needs.
 ArrayType padded_row(const Output& output, const OutputPlace& place, const SlotMemory& memory,

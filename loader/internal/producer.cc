@@ -12,6 +12,7 @@
 
 #include "loader/internal/fields.h"
 #include "loader/internal/numbers.h"
+#include "loader/internal/pack.h"
 
 namespace shardmill::internal {
 
@@ -34,7 +35,7 @@ Producer::Producer(const Corpus& corpus, const LoaderOptions& options)
       options_(options),
       places_(place_outputs(options.outputs, options.batch_size)),
       decoder_(DecodeOptions{.mode = options.decode}),
-      find_row_([this](std::string_view name) { return row_of(name); }) {
+      find_row_([this](std::string_view name) { return view_of(name); }) {
   // By name: adding or moving an output does not change the others' random numbers.
   for (const Output& output : options.outputs) {
     streams_.push_back(hash_bytes(as_bytes(output.name)).low);
@@ -189,9 +190,13 @@ void Producer::produce_image(std::size_t index, const FieldView& field) {
 void Producer::produce_tokens(std::size_t index, const FieldView& field) {
   const Output& output = options_.outputs[index];
   const OutputPlace& place = places_[index];
-  const std::uint64_t largest = output.row.shape[0];
-  NpyView tokens = sequence_of(field, output.row.dtype);
+  NpyView tokens = sequence_of(field, output.stored.value_or(output.row.dtype));
   std::uint64_t& length = tokens.type.shape[0];
+  if (is_ragged(output)) {
+    return convert_numbers(tokens, output.row.dtype,
+                           reserve(index, length * dtype_size(output.row.dtype)));
+  }
+  const std::uint64_t largest = output.row.shape[0];
   if (length > largest && output.truncate) {
     length = largest;
     tokens.data = tokens.data.first(length * dtype_size(tokens.type.dtype));
@@ -237,6 +242,8 @@ void Producer::compute(std::size_t index, const SampleView& sample) {
   const PlanEntry& plan = slot_->plan[row_];
   const OutputPlace& place = places_[index];
   Random random(plan.seed, plan.epoch, plan.position, streams_[index]);
+  // What the function leaves out must not be what another batch had there.
+  std::memset(memory_.row(place, row_), 0, place.row_bytes);
   const RowContext context(sample, random, {memory_.row(place, row_), place.row_bytes}, find_row_);
   try {
     options_.outputs[index].compute(context);
@@ -253,15 +260,32 @@ void Producer::compute(std::size_t index, const SampleView& sample) {
 }
 
 // The row of an output before the one being made.
-std::span<std::byte> Producer::row_of(std::string_view name) const {
+RowView Producer::view_of(std::string_view name) const {
   for (std::size_t i = 0; i < output_; ++i) {
-    if (options_.outputs[i].name != name || places_[i].form != Form::kRows) continue;
-    return {memory_.row(places_[i], row_), places_[i].row_bytes};
+    if (options_.outputs[i].name == name) return view_of(places_[i], options_.outputs[i]);
   }
   throw Error(ErrorCode::kNotFound, {}, {},
-              "no output \"" + escape(name) + "\" with rows of one size was declared before \"" +
+              "no output \"" + escape(name) + "\" was declared before \"" +
                   options_.outputs[output_].name + "\"",
               "change the order of the outputs");
+}
+
+RowView Producer::view_of(const OutputPlace& place, const Output& output) const {
+  RowView view;
+  if (place.form == Form::kRows) {
+    view.bytes = {memory_.row(place, row_), place.row_bytes};
+  } else if (place.form == Form::kList) {
+    const auto element = static_cast<std::int64_t>(dtype_size(output.row.dtype));
+    view.bytes = {memory_.arena(place.arena) + memory_.offsets(place)[row_] * element,
+                  static_cast<std::size_t>(memory_.lengths(place)[row_] * element)};
+  } else {
+    const ArenaRange range =
+        slot_->ranges[row_ * kMaxArenas + static_cast<std::size_t>(place.arena)];
+    view.bytes = {memory_.arena(place.arena) + range.begin, range.length};
+  }
+  if (place.extents > 0) view.size = {memory_.sizes(place, row_), place.extents};
+  if (place.present != OutputPlace::kNone) view.present = memory_.present(place)[row_] != 0;
+  return view;
 }
 
 // Takes room for the row's value in the output's arena.
@@ -291,74 +315,17 @@ std::byte* Producer::reserve(std::size_t index, std::uint64_t length) {
                 "use a smaller batch_size or prefetch");
   }
   if (place.form == Form::kList) {
-    memory_.offsets(place)[row_] = static_cast<std::int64_t>(begin);
-    memory_.lengths(place)[row_] = static_cast<std::int64_t>(length);
+    const std::uint64_t element = dtype_size(options_.outputs[index].row.dtype);
+    memory_.offsets(place)[row_] = static_cast<std::int64_t>(begin / element);
+    memory_.lengths(place)[row_] = static_cast<std::int64_t>(length / element);
   } else {
     slot_->ranges[row_ * kMaxArenas + arena] = {begin, length};
   }
   return memory_.arena(place.arena) + begin;
 }
 
-namespace {
-
-// Writes the values of a padded output as rows of one size.
-void pack_padded(const Output& output, const OutputPlace& place, const SlotControl& slot,
-                 const SlotMemory& memory) {
-  const std::size_t rows = slot.header->rows;
-  for (std::size_t row = 0; row < rows; ++row) {
-    if (slot.status[row].load(std::memory_order_relaxed) == RowStatus::kGood) continue;
-    for (std::uint32_t i = 0; i < place.extents; ++i) memory.sizes(place, row)[i] = 0;
-  }
-  const ArrayType type = padded_row(output, place, memory, rows);
-  // A value is lines of elements: an image's rows, or a sequence as its only line.
-  const bool image = place.extents == 2;
-  const std::uint64_t element = dtype_size(type.dtype) * (image ? type.shape[2] : 1);
-  const std::uint64_t lines = image ? type.shape[0] : 1;
-  const std::uint64_t line = type.shape[image ? 1 : 0] * element;
-  std::byte* to = memory.packed(place.arena);
-  slot.header->packed_used[place.arena].store(rows * lines * line, std::memory_order_relaxed);
-  for (std::size_t row = 0; row < rows; ++row, to += lines * line) {
-    const std::int64_t* const sizes = memory.sizes(place, row);
-    const std::uint64_t own_lines = image ? static_cast<std::uint64_t>(sizes[0]) : 1;
-    const std::uint64_t own_line = static_cast<std::uint64_t>(sizes[image ? 1 : 0]) * element;
-    if (own_lines < lines || own_line < line) {
-      fill_numbers(type.dtype, output.padding->value, to, lines * line / dtype_size(type.dtype));
-    }
-    if (own_lines == 0 || own_line == 0) continue;
-    const std::byte* from =
-        memory.arena(place.arena) +
-        slot.ranges[row * kMaxArenas + static_cast<std::size_t>(place.arena)].begin;
-    for (std::uint64_t y = 0; y < own_lines; ++y) {
-      std::memcpy(to + y * line, from + y * own_line, own_line);
-    }
-  }
-}
-
-// Writes the values of an output of bytes behind each other, and their offsets.
-void pack_ragged(const OutputPlace& place, const SlotControl& slot, const SlotMemory& memory) {
-  const std::byte* const arena = memory.arena(place.arena);
-  std::byte* const packed = memory.packed(place.arena);
-  std::int64_t* const offsets = memory.offsets(place);
-  std::uint64_t at = 0;
-  for (std::size_t row = 0; row < slot.header->rows; ++row) {
-    offsets[row] = static_cast<std::int64_t>(at);
-    if (slot.status[row].load(std::memory_order_relaxed) != RowStatus::kGood) continue;
-    const ArenaRange range = slot.ranges[row * kMaxArenas + static_cast<std::size_t>(place.arena)];
-    std::memcpy(packed + at, arena + range.begin, range.length);
-    at += range.length;
-  }
-  offsets[slot.header->rows] = static_cast<std::int64_t>(at);
-}
-
-}  // namespace
-
 void Producer::pack(const SlotControl& slot, const SlotMemory& memory) noexcept {
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    if (places_[i].form == Form::kRagged) pack_ragged(places_[i], slot, memory);
-    if (places_[i].form == Form::kPadded) {
-      pack_padded(options_.outputs[i], places_[i], slot, memory);
-    }
-  }
+  pack_values(options_.outputs, places_, slot, memory);
 }
 
 void Producer::look_ahead(std::uint64_t n) noexcept {

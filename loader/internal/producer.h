@@ -50,7 +50,8 @@ class Producer {
   void produce_absent(std::size_t index);
   void compute(std::size_t index, const SampleView& sample);
   std::byte* reserve(std::size_t index, std::uint64_t length);
-  std::span<std::byte> row_of(std::string_view name) const;
+  RowView view_of(std::string_view name) const;
+  RowView view_of(const OutputPlace& place, const Output& output) const;
   void watch_usage(StatsRow& stats) noexcept;
 
   CorpusReader reader_;

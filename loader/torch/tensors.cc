@@ -94,8 +94,9 @@ at::Tensor to_tensor(const Batch& batch, std::string_view name) {
 RaggedTensor to_ragged_tensor(const Batch& batch, std::string_view name) {
   const BatchOutput& output = checked(batch, name, true);
   RaggedTensor tensors;
-  tensors.values =
-      borrow(batch, output.data.data(), {static_cast<std::int64_t>(output.data.size())}, at::kByte);
+  const std::size_t elements = output.data.size() / dtype_size(output.row.dtype);
+  tensors.values = borrow(batch, output.data.data(), {static_cast<std::int64_t>(elements)},
+                          scalar_type(output.row.dtype, name));
   tensors.offsets = borrow_numbers(batch, output.offsets);
   if (!output.lengths.empty()) tensors.lengths = borrow_numbers(batch, output.lengths);
   return tensors;

@@ -24,7 +24,7 @@ at::Tensor to_tensor(const Batch& batch, std::string_view name);
 /// The tensors of a ragged output: value i is values[offsets[i] .. offsets[i + 1]), and of a list
 /// output (where `lengths` is defined) values[offsets[i] .. offsets[i] + lengths[i]).
 struct RaggedTensor {
-  at::Tensor values;   ///< uint8, one dimension.
+  at::Tensor values;   ///< One dimension: uint8, or the dtype of tokens.
   at::Tensor offsets;  ///< int64.
   at::Tensor lengths;  ///< int64; list outputs only.
 };

@@ -70,6 +70,12 @@ std::string write_all_kinds(const std::filesystem::path& path, std::size_t count
   });
 }
 
+Output list_tokens() {
+  Output output = ragged_tokens_output("ragged_list", "npy", DType::kInt64);
+  output.list_view = true;
+  return output;
+}
+
 std::vector<Output> all_kinds() {
   return {class_output(),
           padded_tokens_output("fixed", "npy", 6, {.value = -1}),
@@ -79,6 +85,8 @@ std::vector<Output> all_kinds() {
           image_output("small", 8, 8),
           bytes_output("bytes", "png"),
           list_output("list", "png"),
+          ragged_tokens_output("ragged", "npy", DType::kInt32),
+          list_tokens(),
           optional_output(bytes_output("caption", "txt")),
           optional_output(list_output("caption_list", "txt")),
           scalar_output("box", "box.npy", DType::kInt32),
@@ -174,6 +182,14 @@ void check_all_kinds(const Batch& batch) {
       }
     }
     const std::string png = make_png(width_of(number), height_of(number), 1);
+    const auto ragged = batch["ragged"].as<std::int32_t>().subspan(
+        static_cast<std::size_t>(batch["ragged"].offsets[row]));
+    REQUIRE(batch["ragged"].value(row).size() == 4 * tokens.size());
+    REQUIRE(std::equal(tokens.begin(), tokens.end(), ragged.begin()));
+    const auto list = batch["ragged_list"].as<std::int64_t>().subspan(
+        static_cast<std::size_t>(batch["ragged_list"].offsets[row]));
+    REQUIRE(batch["ragged_list"].lengths[row] == static_cast<std::int64_t>(tokens.size()));
+    REQUIRE(std::equal(tokens.begin(), tokens.end(), list.begin()));
     REQUIRE(batch["bytes"].text(row) == png);
     REQUIRE(batch["list"].text(row) == png);
     REQUIRE(batch["caption"].present[row] == (number % 2 == 0 ? 1 : 0));
@@ -481,14 +497,19 @@ TEST_CASE("Tokens: arrays of any integer type, raw bytes, cut or refused", "[out
       });
   Output cut = tokens_output("cut", "npy", 3, DType::kInt32);
   cut.truncate = true;
+  Output wide = ragged_tokens_output("wide", "raw", DType::kInt32);
+  wide.stored = DType::kUInt16;
   const Batch batch =
       first_batch(path,
-                  {cut, padded_tokens_output("raw", "raw", 5, {.value = 9}, DType::kUInt16),
+                  {cut, wide, padded_tokens_output("raw", "raw", 5, {.value = 9}, DType::kUInt16),
                    tokens_output("file", "npz.npy", 2)},
                   0, 2);
   const auto cut_values = batch["cut"].as<std::int32_t>();
   CHECK(std::vector(cut_values.begin(), cut_values.end()) ==
         std::vector<std::int32_t>{200, 201, 202, 300, 301, 302});
+  const auto wide_values = batch["wide"].as<std::int32_t>();
+  CHECK(std::vector(wide_values.begin(), wide_values.end()) ==
+        std::vector<std::int32_t>{200, 201, 202, 300, 301, 302, 303});
   const auto raw = batch["raw"].as<std::uint16_t>();
   CHECK(std::vector(raw.begin(), raw.end()) ==
         std::vector<std::uint16_t>{200, 201, 202, 9, 9, 300, 301, 302, 303, 9});
@@ -589,6 +610,49 @@ TEST_CASE("A function works on the rows of outputs declared before its own", "[o
   CHECK_THAT(error.cause, Catch::Contains("no output \"image\""));
 }
 
+TEST_CASE("A function sees values of any size, their extents and absent ones", "[outputs]") {
+  TemporaryFolder folder;
+  const std::string path = write_all_kinds(folder / "data.tar", 20);
+  std::vector<Output> outputs = all_kinds();
+  outputs.push_back(computed_output("check", {DType::kInt64, {6}}, [](const RowContext& context) {
+    std::int64_t* const out = reinterpret_cast<std::int64_t*>(context.row.data());
+    const RowView image = context.view_of("image");
+    out[0] = image.size[0] * image.size[1] * 3 - static_cast<std::int64_t>(image.bytes.size());
+    for (std::byte& pixel : image.bytes) pixel = ~pixel;
+    out[1] = context.view_of("caption").present ? 1 : 0;
+    out[2] = static_cast<std::int64_t>(context.row_of("ragged").size());
+    out[3] = static_cast<std::int64_t>(context.row_of("ragged_list").size());
+    out[4] = context.view_of("tokens").size[0];
+  }));
+  const Batch plain = first_batch(path, all_kinds(), 0, 8);
+  for (const int workers : {0, 2}) {
+    const Batch batch = first_batch(path, outputs, workers, 8);
+    const std::uint64_t row_bytes = plain["image"].row.bytes();
+    for (std::size_t row = 0; row < batch.size(); ++row) {
+      const std::int64_t* const out = batch["check"].as<std::int64_t>().data() + row * 6;
+      const auto tokens = static_cast<std::int64_t>(tokens_of(batch.samples()[row]).size());
+      CHECK(std::vector(out, out + 6) == std::vector<std::int64_t>{0, batch["caption"].present[row],
+                                                                   tokens * 4, tokens * 8, tokens,
+                                                                   0});
+      CHECK(batch["image"].as<std::uint8_t>()[row * row_bytes] ==
+            255 - plain["image"].as<std::uint8_t>()[row * row_bytes]);
+    }
+  }
+}
+
+TEST_CASE("What a function leaves out is zero, not an earlier batch's", "[outputs]") {
+  TemporaryFolder folder;
+  const std::string path = (folder / "data.tar").string();
+  write_samples(path, 64);
+  const Output lazy = computed_output("lazy", {DType::kUInt8, {4}}, [](const RowContext& context) {
+    context.row[0] = std::byte{1};
+  });
+  Loader loader(path, options({lazy}, 0, 4));
+  for (const std::string& text : contents(loader)) {
+    CHECK(text.ends_with(std::string("\1\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0", 16)));
+  }
+}
+
 TEST_CASE("Every function has random numbers of its own, whatever else is declared", "[outputs]") {
   TemporaryFolder folder;
   const std::string path = (folder / "data.tar").string();
@@ -681,4 +745,13 @@ TEST_CASE("Outputs that make no sense are refused by name", "[outputs]") {
   refused(padded_image_output("x", 0, 8), "without a size");
   refused(scalar_output("x", "cls", DType::kFloat16), "float16");
   refused(optional_output(random_output("x")), "computed");
+  Output output = ragged_tokens_output("x", "npy");
+  output.padding = Padding{};
+  refused(output, "ragged");
+  output = class_output("x");
+  output.list_view = true;
+  refused(output, "one size");
+  output = tokens_output("x", "npy", 2);
+  output.stored = DType::kFloat32;
+  refused(output, "float32");
 }

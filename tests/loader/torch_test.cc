@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/Parallel.h>
 #include <shardmill/formats/error.h>
+#include <shardmill/formats/format.h>
 #include <shardmill/loader/torch/tensors.h>
 
 #include <cstring>
@@ -71,6 +72,53 @@ TEST_CASE("A ragged output becomes values and offsets", "[torch]") {
   CHECK_THROWS_WITH(to_ragged_tensor(batch, "label"), Catch::Contains("to_tensor"));
   CHECK_THROWS_WITH(to_tensor(batch, "random"), Catch::Contains("uint64"));
   CHECK_THROWS_WITH(to_tensor(batch, "nothing"), Catch::Contains("no output \"nothing\""));
+}
+
+TEST_CASE("Sizes, masks, lists and tokens become tensors that borrow the batch", "[torch]") {
+  TemporaryFolder folder;
+  const auto writer = find_format("tar").create(folder / "data.tar", {});
+  const ArrayType type[] = {{DType::kUInt16, {0}}, {DType::kUInt16, {1}}, {DType::kUInt16, {2}}};
+  const std::uint16_t tokens[] = {65'535, 7};
+  for (std::size_t number = 0; number < 3; ++number) {
+    Sample sample("s" + std::to_string(number));
+    sample.add("npy", std::as_bytes(std::span(tokens).first(number)), &type[number]);
+    if (number != 1) sample.add("txt", std::string(number, 'x'));
+    writer->write(sample.view());
+  }
+  writer->close();
+  for (const int workers : {0, 2}) {
+    LoaderOptions with = options(workers);
+    with.batch_size = 3;
+    with.outputs = {padded_tokens_output("most", "npy", 5, {.value = -1}),
+                    padded_tokens_output("longest", "npy", 9, {.multiple = 3}, DType::kInt32),
+                    ragged_tokens_output("ragged", "npy", DType::kInt32),
+                    optional_output(list_output("list", "txt"))};
+    std::map<std::string, at::Tensor> tensors;
+    {
+      Loader loader((folder / "data.tar").string(), with);
+      Batch batch;
+      REQUIRE(loader.next(batch));
+      CHECK(to_ragged_tensor(batch, "list").lengths.data_ptr() == batch["list"].lengths.data());
+      tensors = to_tensors(batch);
+      CHECK(tensors["most.sizes"].data_ptr() == batch["most"].sizes.data());
+    }  // the tensors alone hold the memory now
+    CHECK(tensors.size() == 10);
+    CHECK(at::equal(
+        tensors["most"],
+        at::tensor({-1, -1, -1, -1, -1, 65'535, -1, -1, -1, -1, 65'535, 7, -1, -1, -1}, at::kLong)
+            .view({3, 5})));
+    CHECK(at::equal(tensors["most.sizes"], at::tensor({0, 1, 2}, at::kLong).view({3, 1})));
+    CHECK(at::equal(tensors["longest"],
+                    at::tensor({0, 0, 0, 65'535, 0, 0, 65'535, 7, 0}, at::kInt).view({3, 3})));
+    CHECK(at::equal(tensors["ragged.values"], at::tensor({65'535, 65'535, 7}, at::kInt)));
+    CHECK(at::equal(tensors["ragged.offsets"], at::tensor({0, 0, 1, 3}, at::kLong)));
+    CHECK(at::equal(tensors["list.lengths"], at::tensor({0, 0, 2}, at::kLong)));
+    CHECK(tensors["list.offsets"].sizes() == at::IntArrayRef({3}));
+    CHECK(tensors["list.values"][tensors["list.offsets"][2].item<std::int64_t>()]
+              .item<std::uint8_t>() == 'x');
+    CHECK(tensors["list.present"].scalar_type() == at::kBool);
+    CHECK(at::equal(tensors["list.present"], at::tensor({1, 0, 1}, at::kInt).to(at::kBool)));
+  }
 }
 
 TEST_CASE("A worker may use LibTorch although the trainer has used its threads", "[torch]") {
