@@ -363,6 +363,12 @@ void DatasetReader::read_with(std::uint64_t n, SampleView& out) {
 void DatasetReader::read(std::uint64_t n, SampleView& out) { read_with<&Reader::read>(n, out); }
 void DatasetReader::peek(std::uint64_t n, SampleView& out) { read_with<&Reader::peek>(n, out); }
 
+std::string DatasetReader::where(std::uint64_t n, std::string_view field) {
+  if (joined_) return {};  // fields may have other names in their files
+  const std::size_t s = dataset_.shard_of(n);
+  return shard_reader(s).where(n - dataset_.shards()[s].first, field);
+}
+
 void DatasetReader::will_need(std::uint64_t n) noexcept {
   for (std::size_t part = 0; part < readers_.size(); ++part) {
     const std::size_t s = dataset_.shard_of(n, part);

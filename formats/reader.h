@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardmill {
@@ -46,6 +47,10 @@ class Reader {
   /// Says that sample `n` will be read soon and may start the disk on exactly its bytes.
   /// Never fails, never blocks for long.
   virtual void will_need(std::uint64_t /*n*/) noexcept {}
+
+  /// Says where field `field` of sample `n` lies in the file, for messages: `offset 1536`. Empty
+  /// where the format has nothing to say. REQUIRES: n < size().
+  virtual std::string where(std::uint64_t /*n*/, std::string_view /*field*/) const { return {}; }
 
   virtual const ShardInfo& info() const noexcept = 0;
 };

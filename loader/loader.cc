@@ -50,6 +50,13 @@ std::string absolute_spec(const std::string& spec) {
   return spec.empty() ? spec : std::filesystem::absolute(spec).lexically_normal().string();
 }
 
+// An error as people read it: with the number of the worker that met it.
+ErrorInfo error_of(const RowErrorCell& cell) {
+  ErrorInfo info = cell.error.load();
+  if (cell.worker >= 0) info.cause += " (worker " + std::to_string(cell.worker) + ")";
+  return info;
+}
+
 // A place in the sequence of batches.
 struct Place {
   std::uint64_t epoch = 0;
@@ -462,14 +469,14 @@ bool Loader::State::settle_bad_samples(const SlotControl& control) {
     const PlanEntry& entry = control.plan[row];
     const bool good = control.status[row].load() == RowStatus::kGood;
     if (!good && options().bad_samples == BadSamples::kFail) {
-      throw Error(control.error(row, failed - 1).load());
+      throw Error(error_of(control.error(row, failed - 1)));
     }
     for (std::size_t i = 0; i < failed; ++i) {
       ledger->add({entry.epoch, entry.position, entry.sample[i], good || i + 1 < failed,
-                   control.error(row, i).load()});
+                   error_of(control.error(row, i))});
     }
     if (!good && options().bad_samples == BadSamples::kReplace) {
-      ErrorInfo info = control.error(row, failed - 1).load();
+      ErrorInfo info = error_of(control.error(row, failed - 1));
       info.cause += "; so were the " + std::to_string(failed - 1) + " samples tried before it";
       throw Error(info);
     }

@@ -36,6 +36,13 @@ void TarReader::read(std::uint64_t n, SampleView& out) {
   out.fields = fields_;
 }
 
+std::string TarReader::where(std::uint64_t n, std::string_view field) const {
+  for (const IndexMember& member : index_.members(n)) {
+    if (index_.field(member) == field) return "offset " + std::to_string(member.data_offset);
+  }
+  return {};
+}
+
 Bytes TarReader::value(std::uint64_t n, const IndexMember& member) {
   if (member.data_offset < kBlock || member.size > file_.size()) {
     stale(sample_place(index_.key(n), index_.field(member)), "a member lies outside the file");

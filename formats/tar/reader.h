@@ -4,6 +4,8 @@
 #include <shardmill/formats/reader.h>
 
 #include <filesystem>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "formats/internal/input_file.h"
@@ -22,6 +24,7 @@ class TarReader final : public Reader {
   std::uint64_t size() const noexcept override { return index_.size(); }
   void read(std::uint64_t n, SampleView& out) override;
   void will_need(std::uint64_t n) noexcept override;
+  std::string where(std::uint64_t n, std::string_view field) const override;
   const ShardInfo& info() const noexcept override { return info_; }
 
  private:

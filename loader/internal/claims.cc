@@ -138,8 +138,8 @@ Recovered recover(const ControlView& control, std::uint32_t serial, bool bad_at_
         continue;
       }
       found.blamed = true;
-      if (s.reject_sample(row, describe({slot, static_cast<std::uint32_t>(row)},
-                                        s.sample(row)))) {  // another one takes its place
+      if (s.reject_sample(row, describe({slot, static_cast<std::uint32_t>(row)}, s.sample(row)),
+                          -1)) {  // another one takes its place
         s.owner[row].store(kFree, std::memory_order_release);
         continue;
       }

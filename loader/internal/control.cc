@@ -79,7 +79,7 @@ ErrorInfo BasicErrorCell<kTextBytes>::load() const {
 }
 
 template struct BasicErrorCell<4076>;
-template struct BasicErrorCell<1004>;
+template struct BasicErrorCell<1000>;
 
 SlotControl::SlotControl(std::byte* base, std::size_t batch_size) noexcept {
   const SlotOffsets offsets(batch_size);
@@ -99,9 +99,11 @@ std::size_t SlotControl::bytes(std::size_t batch_size) noexcept {
   return SlotOffsets(batch_size).total;
 }
 
-bool SlotControl::reject_sample(std::size_t row, const ErrorInfo& error) const noexcept {
+bool SlotControl::reject_sample(std::size_t row, const ErrorInfo& error,
+                                int worker) const noexcept {
   const std::uint8_t before = failed[row].load();
-  this->error(row, before).store(error);
+  this->error(row, before).error.store(error);
+  this->error(row, before).worker = worker;
   failed[row].store(static_cast<std::uint8_t>(before + 1));
   tries[row] = 0;
   if (before < plan[row].substitutes) return true;

@@ -43,7 +43,12 @@ struct BasicErrorCell {
   ErrorInfo load() const;
 };
 using ErrorCell = BasicErrorCell<4076>;
-using RowErrorCell = BasicErrorCell<1004>;
+
+/// The error of one sample that was tried, and the worker that met it.
+struct RowErrorCell {
+  BasicErrorCell<1000> error;
+  std::int32_t worker;  ///< Its row; -1: the trainer, or it died.
+};
 
 /// What one position of a slot is to become.
 struct PlanEntry {
@@ -101,7 +106,7 @@ struct SlotControl {
   }
   /// Records that the row's present sample is bad. True if another one may take its place; else
   /// the row's status is bad now. For the row's holder.
-  bool reject_sample(std::size_t row, const ErrorInfo& error) const noexcept;
+  bool reject_sample(std::size_t row, const ErrorInfo& error, int worker) const noexcept;
   bool done_bit(std::size_t row) const noexcept { return done[row / 64].load() >> (row % 64) & 1; }
   /// True if every row is done. Exact: done bits are set once and cleared by publishing only.
   bool rows_done() const noexcept;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardmill::internal {
@@ -49,6 +50,10 @@ class CorpusReader {
   void read(std::uint64_t n, SampleView& out) {
     const Corpus::Place place = corpus_.locate(n);
     readers_[place.dataset].read(place.number, out);
+  }
+  std::string where(std::uint64_t n, std::string_view field) {
+    const Corpus::Place place = corpus_.locate(n);
+    return readers_[place.dataset].where(place.number, field);
   }
   void will_need(std::uint64_t n) noexcept {
     const Corpus::Place place = corpus_.locate(n);

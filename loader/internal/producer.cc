@@ -30,9 +30,10 @@ std::uint64_t now_ns() noexcept {
 
 }  // namespace
 
-Producer::Producer(const Corpus& corpus, const LoaderOptions& options)
+Producer::Producer(const Corpus& corpus, const LoaderOptions& options, int worker)
     : reader_(corpus),
       options_(options),
+      worker_(worker),
       places_(place_outputs(options.outputs, options.batch_size)),
       decoder_(DecodeOptions{.mode = options.decode}),
       find_row_([this](std::string_view name) { return view_of(name); }) {
@@ -53,7 +54,7 @@ void Producer::produce(const SlotControl& slot, const SlotMemory& memory, std::s
       slot.status[row].store(RowStatus::kGood, std::memory_order_relaxed);
       return watch_usage(stats);
     }
-    if (!slot.reject_sample(row, *error)) return;
+    if (!slot.reject_sample(row, *error, worker_)) return;
   }
 }
 
@@ -67,7 +68,12 @@ std::optional<ErrorInfo> Producer::try_sample(const SlotControl& slot, const Slo
   const auto place = [&] {
     if (!was_read) return std::string();
     const Output& output = options_.outputs[output_];
-    return sample_place(sample.key, output.field.empty() ? output.name : output.field);
+    const FieldView* const field = find_field(sample, output);
+    std::string text = sample_place(sample.key, field != nullptr       ? field->name
+                                                : output.field.empty() ? output.name
+                                                                       : output.field);
+    const std::string offset = field != nullptr ? reader_.where(number, field->name) : "";
+    return offset.empty() ? text : text + " at " + offset;
   };
   try {
     const std::uint64_t begin = now_ns();

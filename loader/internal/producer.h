@@ -21,8 +21,9 @@ namespace shardmill::internal {
 /// arena. Runs in workers, or in the trainer with 0 workers. One thread.
 class Producer {
  public:
-  /// `options` are resolved (outputs, seed) and must outlive the producer.
-  Producer(const Corpus& corpus, const LoaderOptions& options);
+  /// `options` are resolved (outputs, seed) and must outlive the producer. `worker`: the worker's
+  /// row, for messages; -1: the trainer.
+  Producer(const Corpus& corpus, const LoaderOptions& options, int worker = -1);
   Producer(const Producer&) = delete;
   Producer& operator=(const Producer&) = delete;
 
@@ -56,6 +57,7 @@ class Producer {
 
   CorpusReader reader_;
   const LoaderOptions& options_;
+  const int worker_;
   std::vector<OutputPlace> places_;
   std::vector<std::uint64_t> streams_;  // of Random, one an output
   ImageDecoder decoder_;

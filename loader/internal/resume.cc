@@ -64,17 +64,19 @@ std::string dataset_identity(std::span<const Dataset> datasets) {
     text += dataset.format().name();
     if (dataset.manifest()) text += " " + dataset.manifest()->content_digest;
     text += '\n';
-    for (std::size_t s = 0; s < dataset.shards().size(); ++s) {
-      const DatasetShard& shard = dataset.shards()[s];
-      const std::filesystem::path file = dataset.format().data_file(shard.path);
-      if (file.empty()) {  // raw files: the index lists them
-        const std::span<const std::byte> index = dataset.shard_index(s);
-        text += hash_bytes(index).hex() + '\n';
-        continue;
+    for (std::size_t part = 0; part < dataset.parts().size(); ++part) {
+      const DatasetPart& shards = dataset.parts()[part];
+      for (std::size_t s = 0; s < shards.shards.size(); ++s) {
+        const DatasetShard& shard = shards.shards[s];
+        const std::filesystem::path file = shards.format->data_file(shard.path);
+        if (file.empty()) {  // raw files: the index lists them
+          text += hash_bytes(dataset.shard_index(s, part)).hex() + '\n';
+          continue;
+        }
+        std::error_code ignored;
+        const std::uintmax_t bytes = std::filesystem::file_size(file, ignored);
+        text += shard.path.filename().string() + fmt::format("\t{}\t{}\n", shard.samples, bytes);
       }
-      std::error_code ignored;
-      const std::uintmax_t bytes = std::filesystem::file_size(file, ignored);
-      text += shard.path.filename().string() + fmt::format("\t{}\t{}\n", shard.samples, bytes);
     }
   }
   return hash_bytes(as_bytes(text)).hex();

@@ -39,7 +39,7 @@ void work(Shared& shared, std::uint32_t serial, std::size_t row,
   WorkerRow& self = control->rows[row];
   StatsRow& stats = shared.stats().rows[row];
   stats.pid.store(gettid());
-  Producer producer(shared.corpus, shared.options);
+  Producer producer(shared.corpus, shared.options, static_cast<int>(row));
   Claimer claimer(control, serial);
   claimer.pack = [&](std::uint32_t slot) {
     producer.pack(control.slot(slot), shared.ring->memory(slot));

@@ -50,7 +50,11 @@ LoaderOptions options(int workers, BadSamples policy) {
 std::vector<nlohmann::json> lines_of(const std::filesystem::path& path) {
   std::vector<nlohmann::json> lines;
   std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+  for (std::string line; std::getline(in, line);) {
+    lines.push_back(nlohmann::json::parse(line));
+    std::string cause = lines.back()["cause"];  // which worker met it is not the same every time
+    lines.back()["cause"] = cause.substr(0, cause.find(" (worker "));
+  }
   return lines;
 }
 
