@@ -15,6 +15,7 @@
 namespace shardmill {
 
 namespace internal {
+class Engine;
 class SlotLease;
 
 /// Keeps a batch's memory from being used again, after it was let go, before `done` returns true.
@@ -96,7 +97,7 @@ class Batch {
   void record_stream(void* stream) const;
 
  private:
-  friend class Loader;
+  friend class internal::Engine;
   std::shared_ptr<internal::SlotLease> lease_;
   std::uint64_t epoch_ = 0;
   std::uint64_t index_ = 0;

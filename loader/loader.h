@@ -15,6 +15,10 @@
 
 namespace shardmill {
 
+namespace internal {
+class Engine;
+}
+
 /// One dataset of a mixture.
 struct MixturePart {
   std::string dataset;  ///< A DATASET as the command line takes it.
@@ -107,8 +111,7 @@ class Loader {
   LoaderStats stats() const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<internal::Engine> engine_;
 };
 
 class Loader::EpochRange {

@@ -2,6 +2,7 @@
 // `shardmill batches`: the handle for outside checks of order, resume and ranks.
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "tests/converters/data.h"
 #include "tests/support/catch.h"
@@ -73,6 +74,38 @@ TEST_CASE("batches --all-ranks shows that the ranks cover the epoch", "[batches]
       "--shuffle block");
   REQUIRE(one["batches"].size() == 4);
   for (std::size_t i = 0; i < 4; ++i) CHECK(one["batches"][i] == pad["batches"][8 + i]);
+}
+
+TEST_CASE("Real processes with a launcher's environment cover the epoch together", "[batches]") {
+  const Fixture fixture;
+  for (const std::string names : {"RANK WORLD_SIZE", "OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE",
+                                  "SLURM_PROCID SLURM_STEP_NUM_TASKS"}) {
+    const std::string rank = names.substr(0, names.find(' '));
+    const std::string size = names.substr(names.find(' ') + 1);
+    // Four at once, as a launcher starts them, each with workers of its own.
+    const CommandResult result =
+        run_command("cd '" + fixture.folder.path().string() + "' && for r in 0 1 2 3; do env " +
+                    rank + "=$r " + size +
+                    "=4 LOCAL_WORLD_SIZE=4 '" SHARDMILL_BINARY_DIR
+                    "/bin/shardmill' batches data --json --shuffle full --epoch 3 --batch-size 8 "
+                    "--uneven exact "
+                    "> $r.json & done; wait; cat 0.json 1.json 2.json 3.json");
+    REQUIRE(result.status == 0);
+    std::multiset<std::uint64_t> samples;
+    std::istringstream lines(result.out);
+    int ranks = 0;
+    for (std::string line; std::getline(lines, line); ++ranks) {
+      const Json json = Json::parse(line);
+      CHECK(json["world_size"] == 4);
+      for (const Json& batch : json["batches"]) {
+        CHECK(batch["rank"] == ranks);
+        for (const Json& sample : batch["samples"]) samples.insert(sample.get<std::uint64_t>());
+      }
+    }
+    CHECK(ranks == 4);
+    CHECK(samples.size() == 105);
+    CHECK(std::set<std::uint64_t>(samples.begin(), samples.end()).size() == 105);
+  }
 }
 
 TEST_CASE("batches lists keys for people, and refuses wrong usage", "[batches]") {
