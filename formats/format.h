@@ -36,6 +36,9 @@ class Format {
   /// Returns the suffix of a shard's name with its dot, e.g. ".tar"; empty for folders.
   virtual std::string_view suffix() const noexcept = 0;
   virtual FormatTraits traits() const noexcept = 0;
+  /// Returns the names of the layouts that a shard's path `PATH#as=LAYOUT` may ask for (`--as`)
+  /// instead of the one that the content suggests.
+  virtual std::span<const std::string_view> layouts() const noexcept { return {}; }
 
   /// True if `path` holds this format, judged by content, not by name. Never throws for a path
   /// that exists, whatever its bytes are.

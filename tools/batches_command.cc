@@ -110,6 +110,7 @@ class BatchesCommand : public Command {
     app.add_flag("--keys", keys_, "List the samples' keys");
     app.add_flag("--digest", digest_, "Show a digest of each batch's bytes");
     app.add_option("--png", png_, "Write the first images as one picture")->type_name("FILE");
+    add_kind_option(app, kind_);
     decode_option_ = app.get_option("--decode");
   }
 
@@ -146,6 +147,7 @@ class BatchesCommand : public Command {
 
  private:
   void prepare() {
+    dataset_ = with_kind(dataset_, kind_);
     options_.seed = seed_;
     options_.num_workers = workers_ == "auto" ? kAuto : parse_worker_count();
     if (options_.world_size == kAuto && options_.rank == kAuto) {
@@ -262,6 +264,7 @@ class BatchesCommand : public Command {
   }
 
   std::string dataset_;
+  std::string kind_;
   LoaderOptions options_ = [] {
     LoaderOptions options;
     options.batch_size = 64;

@@ -33,4 +33,16 @@ CLI::Option* add_size_option(CLI::App& app, const std::string& name, std::uint64
       name, [&value, name](const std::string& text) { value = parse_size(name, text); }, help);
 }
 
+CLI::Option* add_kind_option(CLI::App& app, std::string& kind) {
+  return app
+      .add_option("--as", kind,
+                  "What the data is to be taken for: shards, tar, lmdb, hdf5, folder, "
+                  "class-per-directory, flat, caffe, str, plain")
+      ->type_name("KIND");
+}
+
+std::string with_kind(const std::string& spec, const std::string& kind) {
+  return kind.empty() ? spec : spec + "#as=" + kind;
+}
+
 }  // namespace shardmill::tools

@@ -38,4 +38,8 @@ std::uint64_t parse_size(const std::string& option, const std::string& text);
 CLI::Option* add_size_option(CLI::App& app, const std::string& name, std::uint64_t& value,
                              const std::string& help);
 
+/// Adds `--as KIND`, which with_kind() puts behind a DATASET.
+CLI::Option* add_kind_option(CLI::App& app, std::string& kind);
+std::string with_kind(const std::string& spec, const std::string& kind);
+
 }  // namespace shardmill::tools

@@ -72,12 +72,16 @@ class ConvertCommand : public Command {
         ->type_name("fail")
         ->check(CLI::IsMember({"fail"}));
     app.add_flag("--dry-run", options_.dry_run, "Scan and plan, write nothing");
+    add_kind_option(app, kind_);
     app.add_flag("--force", options_.force, "Replace DEST if it holds a shardmill dataset");
   }
 
   int run(Console& console) override {
     options_.destination = paths_.back();
-    options_.sources.assign(paths_.begin(), paths_.end() - 1);
+    options_.sources.clear();
+    for (auto path = paths_.begin(); path + 1 != paths_.end(); ++path) {
+      options_.sources.push_back(with_kind(*path, kind_));
+    }
     if (image_format_ == "raw") options_.image_output = ImageOutput::kRaw;
     const ConvertReport report = convert(options_, console.observer());
     if (console.json) {
@@ -121,6 +125,7 @@ class ConvertCommand : public Command {
   }
 
   std::vector<std::string> paths_;
+  std::string kind_;
   std::string image_format_ = "keep";
   std::string on_error_ = "fail";
   ConvertOptions options_;

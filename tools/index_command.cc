@@ -53,6 +53,7 @@ class IndexCommand : public Command {
         ->type_name("wids,dali")
         ->delimiter(',')
         ->check(CLI::IsMember({"wids", "dali"}));
+    add_kind_option(app, kind_);
     app.add_flag("--beside", options_.beside, "Write indices beside the shards: SHARD.index");
   }
 
@@ -65,6 +66,7 @@ class IndexCommand : public Command {
       }
       options_.rename.emplace_back(rename.substr(0, equals), rename.substr(equals + 1));
     }
+    for (std::string& source : options_.sources) source = with_kind(source, kind_);
     for (const std::string& also : also_) (also == "wids" ? options_.wids : options_.dali) = true;
     const IndexReport report = index(options_, console.observer());
     const Manifest& manifest = report.manifest;
@@ -107,6 +109,7 @@ class IndexCommand : public Command {
   }
 
   IndexOptions options_;
+  std::string kind_;
   std::vector<std::string> renames_;
   std::vector<std::string> also_;
 };

@@ -32,6 +32,7 @@ class InspectCommand : public Command {
     app.add_option("--extract", extract_, "Write its fields (or all samples') as DIR/KEY.FIELD")
         ->type_name("DIR")
         ->excludes(list);
+    add_kind_option(app, kind_);
     app.add_flag("--strict", strict_, "Warnings make the exit code 1");
   }
 
@@ -46,7 +47,7 @@ class InspectCommand : public Command {
     }
     std::optional<Dataset> dataset;
     try {
-      dataset = Dataset::open(spec_);
+      dataset = Dataset::open(with_kind(spec_, kind_));
     } catch (const Error& error) {
       // A file of a known format is worth a description even if it does not hold samples.
       const bool no_samples =
@@ -213,6 +214,7 @@ class InspectCommand : public Command {
   }
 
   std::string spec_;
+  std::string kind_;
   std::string sample_;
   std::string extract_;
   bool list_ = false;

@@ -53,6 +53,7 @@ class VerifyCommand : public Command {
         ->required();
     app.add_option("other", other_, "Compare with this dataset, in any format and order")
         ->type_name("OTHER");
+    add_kind_option(app, kind_);
     app.add_flag("--decode", options_.decode, "Also decode every image");
     app.add_option("--shards", options_.shards, "Check only shards whose name matches")
         ->type_name("PATTERN");
@@ -62,6 +63,7 @@ class VerifyCommand : public Command {
   }
 
   int run(Console& console) override {
+    dataset_ = with_kind(dataset_, kind_);
     const VerifyReport report = other_.empty()
                                     ? verify(dataset_, options_, console.observer())
                                     : verify_equal(dataset_, other_, options_, console.observer());
@@ -96,6 +98,7 @@ class VerifyCommand : public Command {
 
   std::string dataset_;
   std::string other_;
+  std::string kind_;
   VerifyOptions options_;
 };
 

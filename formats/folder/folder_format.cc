@@ -2,11 +2,14 @@
 #include <shardmill/formats/error.h>
 #include <shardmill/formats/format.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "formats/folder/internal/index.h"
 #include "formats/folder/reader.h"
 #include "formats/folder/writer.h"
+#include "formats/internal/shard_path.h"
 
 namespace shardmill {
 
@@ -14,24 +17,34 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::array<std::string_view, 2> kForcedLayouts = {"class-per-directory", "flat"};
+
 class FolderFormat final : public Format {
  public:
   std::string_view name() const noexcept override { return "folder"; }
   std::string_view suffix() const noexcept override { return {}; }
   FormatTraits traits() const noexcept override { return {.memory_mapped = false}; }
 
-  bool recognises(const fs::path& path) const override {
+  std::span<const std::string_view> layouts() const noexcept override { return kForcedLayouts; }
+
+  bool recognises(const fs::path& shard) const override {
     std::error_code error;
-    return fs::is_directory(path, error) && !fs::exists(path / "data.mdb", error);
+    const internal::ShardPath parts = internal::split_shard_path(shard);
+    return parts.inner.empty() && fs::is_directory(parts.file, error) &&
+           !fs::exists(parts.file / "data.mdb", error);
   }
 
   std::vector<std::byte> build_index(const fs::path& path, Access) const override {
-    return folder::build_index(path);
+    const internal::ShardPath parts = internal::split_shard_path(path);
+    std::optional<folder::Layout> layout;
+    if (parts.layout == kForcedLayouts[0]) layout = folder::Layout::kClassPerDirectory;
+    if (parts.layout == kForcedLayouts[1]) layout = folder::Layout::kFlat;
+    return folder::build_index(parts.file, layout);
   }
 
   std::unique_ptr<Reader> open(const fs::path& path, std::span<const std::byte> index,
                                Access) const override {
-    return std::make_unique<folder::FolderReader>(path, index);
+    return std::make_unique<folder::FolderReader>(internal::file_of_shard(path), index);
   }
 
   std::unique_ptr<Writer> create(const fs::path& path, const WriteOptions&) const override {

@@ -30,7 +30,9 @@ struct ResolvedSpec {
 };
 
 /// Finds the shards behind a DATASET argument: a dataset directory or manifest file, one shard, a
-/// glob, a brace range, or a folder of raw files. Throws kNotFound, kUnsupported, kDataLoss.
+/// glob, a brace range, or a folder of raw files; `#INNER` behind it picks a part of LMDB and HDF5
+/// files, `#as=KIND` at its end says what it is to be taken for (`--as`). Throws kNotFound,
+/// kUnsupported, kDataLoss.
 ResolvedSpec resolve_spec(std::string_view spec);
 
 /// Expands numeric brace ranges (`a-{000..012}.tar`), also several; the width of the first bound

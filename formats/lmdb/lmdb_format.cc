@@ -2,6 +2,7 @@
 #include <lmdb.h>
 #include <shardmill/formats/format.h>
 
+#include "formats/internal/shard_path.h"
 #include "formats/lmdb/internal/describe.h"
 #include "formats/lmdb/internal/environment.h"
 #include "formats/lmdb/internal/index.h"
@@ -20,8 +21,13 @@ class LmdbFormat final : public Format {
   std::string_view suffix() const noexcept override { return ".lmdb"; }
   FormatTraits traits() const noexcept override { return {}; }
 
-  bool recognises(const fs::path& path) const override {
+  std::span<const std::string_view> layouts() const noexcept override {
+    return lmdb::kForcedLayouts;
+  }
+
+  bool recognises(const fs::path& shard) const override {
     std::error_code error;
+    const fs::path path = internal::file_of_shard(shard);
     // A directory with a data.mdb is meant as an environment even if that file is damaged.
     if (fs::is_directory(path, error)) return fs::exists(path / "data.mdb", error);
     if (!fs::is_regular_file(path, error)) return false;
@@ -34,26 +40,28 @@ class LmdbFormat final : public Format {
   }
 
   std::vector<std::byte> build_index(const fs::path& path, Access access) const override {
-    lmdb::Environment environment(lmdb::data_file_of(path), access);
-    return lmdb::make_index(environment);
+    const internal::ShardPath parts = internal::split_shard_path(path);
+    lmdb::Environment environment(lmdb::data_file_of(parts.file), access);
+    return lmdb::make_index(environment, {parts.inner, lmdb::layout_from_name(parts.layout)});
   }
 
   std::unique_ptr<Reader> open(const fs::path& path, std::span<const std::byte> index,
                                Access access) const override {
-    return std::make_unique<lmdb::LmdbReader>(path, index, access);
+    return std::make_unique<lmdb::LmdbReader>(internal::file_of_shard(path), index, access);
   }
 
   std::unique_ptr<Writer> create(const fs::path& path, const WriteOptions&) const override {
     return lmdb::create_writer(path);
   }
 
-  fs::path data_file(const fs::path& path) const override {
+  fs::path data_file(const fs::path& shard) const override {
     std::error_code error;
+    const fs::path path = internal::file_of_shard(shard);
     return fs::is_directory(path, error) ? path / "data.mdb" : path;
   }
 
   std::string describe(const fs::path& path, bool hash) const override {
-    lmdb::Environment environment(lmdb::data_file_of(path), Access::kAuto);
+    lmdb::Environment environment(lmdb::data_file_of(internal::file_of_shard(path)), Access::kAuto);
     return lmdb::describe_environment(environment, hash);
   }
 

@@ -3,13 +3,18 @@
 
 #include <shardmill/formats/reader.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "formats/lmdb/internal/datum.h"
 #include "formats/lmdb/internal/environment.h"
 #include "formats/lmdb/internal/index.h"
 
@@ -29,8 +34,16 @@ class LmdbReader final : public Reader {
   const ShardInfo& info() const noexcept override { return info_; }
 
  private:
-  /// Finds the node of sample `n` and checks that it is that sample's.
-  Node locate(Environment& environment, std::uint64_t n, Page& page) const;
+  /// Finds entry `entry`, which sample `n` needs.
+  Node locate(Environment& environment, std::uint64_t n, std::uint64_t entry, Page& page) const;
+  /// Finds the entry of sample `n` and checks that it is that sample's.
+  Node locate_sample(Environment& environment, std::uint64_t n, Page& page) const;
+  /// Finds `WORD-…` of sample `n`, which is mostly entry `guess`; false if there is none.
+  bool locate_text(Environment& environment, std::string_view word, std::uint64_t n,
+                   std::uint64_t guess, Page& page, Node& node) const;
+  void read_datum(std::uint64_t n, Bytes value);
+  void read_text(std::uint64_t n, SampleView& out);
+  const ArrayType* array_type(DType dtype, std::vector<std::uint64_t> shape);
   [[noreturn]] void damaged(std::uint64_t n, const char* cause) const;
 
   Environment environment_;
@@ -39,6 +52,10 @@ class LmdbReader final : public Reader {
   Index index_;
   ShardInfo info_;
   std::vector<FieldView> fields_;
+  Datum datum_;
+  std::vector<std::byte> pixels_;
+  std::array<char, 16> label_{};
+  std::map<std::vector<std::uint64_t>, std::unique_ptr<ArrayType>> types_;  // live with the reader
 };
 
 }  // namespace shardmill::lmdb

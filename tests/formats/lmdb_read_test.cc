@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "tests/formats/lmdb_support.h"
@@ -325,6 +326,9 @@ TEST_CASE("lmdb descriptions agree with what other tools say of real files", "[f
     if (kind == "lmdb.record") records[path].push_back(json::parse(facts));
   }
   REQUIRE(environments.size() >= 9);
+  std::size_t lines = environments.size();
+  for (const auto& [path, list] : records) lines += list.size();
+  std::cout << "expected.tsv: checked " << lines << " lines of lmdb" << std::endl;
   for (const auto& [path, facts] : environments) {
     INFO(path);
     CHECK(format().recognises((zoo / path).parent_path()));
@@ -359,7 +363,9 @@ TEST_CASE("lmdb descriptions agree with what other tools say of real files", "[f
     if (!named.empty()) {
       CHECK(error_of_reading(zoo / path).code == ErrorCode::kUnsupported);
     } else {
-      CHECK(dump_all(format(), zoo / path).size() == facts["entries"]);
+      const bool text = path.find("mmocr") != std::string::npos;  // pairs, and their number
+      const std::string way = text ? "#as=plain" : "";
+      CHECK(dump_all(format(), (zoo / path).string() + way).size() == facts["entries"]);
     }
   }
 }

@@ -47,7 +47,7 @@ class Builder {
  public:
   explicit Builder(const fs::path& root) : root_(root.string()), scan_(root, counts_) {}
 
-  std::vector<std::byte> build();
+  std::vector<std::byte> build(std::optional<Layout> layout);
 
  private:
   void scan_below(std::size_t directory, std::uint32_t class_number);
@@ -81,18 +81,22 @@ class Builder {
   std::vector<std::string> warnings_;
 };
 
-std::vector<std::byte> Builder::build() {
+std::vector<std::byte> Builder::build(std::optional<Layout> layout) {
   if (fs::exists(fs::path(root_) / kStageName) && !fs::exists(fs::path(root_) / kMarkName)) {
     throw Error(ErrorCode::kDataLoss, root_, {},
                 "a writer did not finish here: " + std::string(kStageName) + " is left",
                 "convert again, or remove " + std::string(kStageName));
   }
   Listing root = scan_.list(0);
-  if (is_own(root_)) {
+  if (layout) {
+    layout_ = *layout;
+  } else if (is_own(root_)) {
     layout_ = Layout::kShardmill;
-    std::erase_if(root.files, [](const std::string& name) { return is_dataset_file(name); });
   } else if (!root.directories.empty()) {
     layout_ = Layout::kClassPerDirectory;
+  }
+  if (layout_ == Layout::kShardmill) {
+    std::erase_if(root.files, [](const std::string& name) { return is_dataset_file(name); });
   }
   if (layout_ == Layout::kClassPerDirectory) {
     scan_classes(root);
@@ -236,7 +240,9 @@ bool is_dataset_file(std::string_view name) noexcept {
          name.find_first_not_of("0123456789", dash + 1) == std::string_view::npos;
 }
 
-std::vector<std::byte> build_index(const fs::path& root) { return Builder(root).build(); }
+std::vector<std::byte> build_index(const fs::path& root, std::optional<Layout> layout) {
+  return Builder(root).build(layout);
+}
 
 Index::Index(Bytes bytes, const std::string& root)
     : flat_(bytes, kMagic, kCount, root),

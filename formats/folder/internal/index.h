@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,8 +39,9 @@ struct IndexFile {
 
 /// Scans the folder `root` and returns its index. Throws kNotFound, kIo naming a directory that
 /// cannot be read, kInvalidArgument naming two files with one key, kDataLoss for a folder whose
-/// writer did not finish.
-std::vector<std::byte> build_index(const std::filesystem::path& root);
+/// writer did not finish. `layout` is taken instead of the one that the folder suggests.
+std::vector<std::byte> build_index(const std::filesystem::path& root,
+                                   std::optional<Layout> layout = std::nullopt);
 
 /// A view of index bytes. Checked as a whole when made, and entry by entry when used.
 class Index {
