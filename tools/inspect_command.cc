@@ -53,7 +53,8 @@ class InspectCommand : public Command {
       const bool no_samples =
           error.code() == ErrorCode::kUnsupported || error.code() == ErrorCode::kInvalidArgument;
       if (!plain || !no_samples || !std::filesystem::exists(spec_)) throw;
-      return describe_only(error.info().cause, console);
+      const std::string& remedy = error.info().remedy;
+      return describe_only(error.info().cause + (remedy.empty() ? "" : "; " + remedy), console);
     }
     if (plain && dataset->size() == 0) return describe_only("holds no samples", console);
     if (list_) return list(&*dataset, console);

@@ -8,6 +8,7 @@
 #include "formats/hdf5/internal/superblock.h"
 #include "formats/hdf5/reader.h"
 #include "formats/hdf5/writer.h"
+#include "formats/internal/shard_path.h"
 
 namespace shardmill {
 
@@ -20,19 +21,20 @@ class Hdf5Format final : public Format {
   FormatTraits traits() const noexcept override { return {}; }
 
   bool recognises(const std::filesystem::path& path) const override {
-    return hdf5::has_signature(path);
+    return hdf5::has_signature(internal::file_of_shard(path));
   }
 
   std::vector<std::byte> build_index(const std::filesystem::path& path,
                                      Access access) const override {
-    std::vector<std::byte> flat = hdf5::build_index(path.string()).flat();
-    hdf5::Hdf5Reader(path, flat, access).check_ends();
+    const internal::ShardPath parts = internal::split_shard_path(path);
+    std::vector<std::byte> flat = hdf5::build_index(parts.file.string(), parts.inner).flat();
+    hdf5::Hdf5Reader(parts.file, flat, access).check_ends();
     return flat;
   }
 
   std::unique_ptr<Reader> open(const std::filesystem::path& path, std::span<const std::byte> index,
                                Access access) const override {
-    return std::make_unique<hdf5::Hdf5Reader>(path, index, access);
+    return std::make_unique<hdf5::Hdf5Reader>(internal::file_of_shard(path), index, access);
   }
 
   std::unique_ptr<Writer> create(const std::filesystem::path& path,
@@ -40,8 +42,12 @@ class Hdf5Format final : public Format {
     return std::make_unique<hdf5::Hdf5Writer>(path, options);
   }
 
+  std::filesystem::path data_file(const std::filesystem::path& path) const override {
+    return internal::file_of_shard(path);
+  }
+
   std::string describe(const std::filesystem::path& path, bool hash) const override {
-    return hdf5::describe(path.string(), hash);
+    return hdf5::describe(data_file(path).string(), hash);
   }
 
   std::string library() const override {

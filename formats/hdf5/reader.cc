@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "formats/hdf5/internal/heap.h"
 #include "formats/hdf5/internal/library_rows.h"
 #include "formats/hdf5/internal/little_endian.h"
 
@@ -59,6 +60,10 @@ void Hdf5Reader::will_need(std::uint64_t n) noexcept {
   if (n >= size()) return;
   for (Column& column : columns_) {
     if (column.record->data.storage == Storage::kLibrary) continue;
+    if (column.record->kind == ColumnKind::kSequence || column.record->kind == ColumnKind::kText) {
+      ask_heap(column, n);
+      continue;
+    }
     if (column.record->kind != ColumnKind::kBytes) {
       ask(column.record->data, n, 1);
       continue;
@@ -166,10 +171,46 @@ FieldView Hdf5Reader::field(Column& column, std::uint64_t n) {
     }
     case ColumnKind::kArray:
       return {column.name, rows(data, column.data, n, 1), &column.type};
+    case ColumnKind::kFixedText: {
+      const auto padding = static_cast<Padding>(column.record->dtype);
+      const std::string_view text = as_text(rows(data, column.data, n, 1));
+      return {column.name, as_bytes(without_padding(text, padding)), nullptr};
+    }
     case ColumnKind::kSequence:
-      return {column.name, library(column.data, data, true).read_sequence(n, scratch_), nullptr};
+    case ColumnKind::kNumberSequence:
+      return {column.name, sequence(column, n), nullptr};
+    case ColumnKind::kText: {
+      const std::string_view text = as_text(sequence(column, n));
+      return {column.name, as_bytes(text.substr(0, text.find('\0'))), nullptr};
+    }
   }
   return {};
+}
+
+Bytes Hdf5Reader::sequence(Column& column, std::uint64_t n) {
+  const ExtentRecord& data = column.record->data;
+  if (data.storage == Storage::kLibrary) {
+    return library(column.data, data, true).read_sequence(n, scratch_);
+  }
+  const HeapReference reference = parse_reference(rows(data, column.data, n, 1));
+  Bytes value;
+  const char* wrong = heap_value(file_, column.record->heap_base, reference, value);
+  if (wrong != nullptr) damaged(column, n, wrong);
+  return value;
+}
+
+void Hdf5Reader::ask_heap(Column& column, std::uint64_t n) noexcept {
+  if (column.record->data.storage == Storage::kLibrary || !file_.mapped()) return;
+  try {
+    const HeapReference reference = parse_reference(rows(column.record->data, column.data, n, 1));
+    if (reference.size > 0) {
+      // Large values have a collection of their own, right behind its header.
+      file_.will_need(column.record->heap_base + reference.address,
+                      reference.size + kHeapHeaderBytes);
+    }
+  } catch (...) {
+    // read() will say what is wrong with this sample.
+  }
 }
 
 void Hdf5Reader::ask(const ExtentRecord& extent, std::uint64_t first,

@@ -54,6 +54,8 @@ class Hdf5Reader final : public Reader {
   Range range(Column& column, std::uint64_t n);
   bool present(Column& column, std::uint64_t n);
   FieldView field(Column& column, std::uint64_t n);
+  Bytes sequence(Column& column, std::uint64_t n);
+  void ask_heap(Column& column, std::uint64_t n) noexcept;
   void ask(const ExtentRecord& extent, std::uint64_t first, std::uint64_t count) noexcept;
   LibraryRows& library(std::unique_ptr<LibraryRows>& slot, const ExtentRecord& extent,
                        bool sequence);

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <string_view>
 
+#include "formats/hdf5/internal/lzf.h"
 #include "formats/hdf5/internal/superblock.h"
 #include "formats/internal/input_file.h"
 
@@ -44,6 +45,8 @@ FileHandle open_read_only(const std::string& path, bool lock, std::string& reaso
 
 Session::Session() {
   if (!library_is_thread_safe()) lock_ = std::unique_lock(library_mutex);
+  static const bool lzf = (register_lzf(), true);
+  (void)lzf;
   H5Eget_auto2(H5E_DEFAULT, &print_, &print_data_);
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
 }

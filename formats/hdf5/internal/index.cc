@@ -7,11 +7,13 @@
 #include <cstring>
 #include <type_traits>
 
+#include "formats/hdf5/internal/row_type.h"
+
 namespace shardmill::hdf5 {
 
 namespace {
 
-constexpr std::array<char, 8> kMagic = {'S', 'M', 'H', '5', 'I', 'D', 'X', '1'};
+constexpr std::array<char, 8> kMagic = {'S', 'M', 'H', '5', 'I', 'D', 'X', '2'};
 
 struct Header {
   std::array<char, 8> magic = kMagic;
@@ -43,7 +45,7 @@ class Checker {
 
   bool column(const ColumnRecord& record, std::uint64_t samples) const {
     if (!inside(record.name_at, record.name_size, text_)) return false;
-    if (record.kind > ColumnKind::kSequence) return false;
+    if (record.kind > ColumnKind::kNumberSequence) return false;
     if (record.dtype > static_cast<std::uint64_t>(DType::kComplex128)) return false;
     if (!inside(record.shape_at, record.rank, words_.size())) return false;
     if (!extent(record.data) || !extent(record.offsets) || !extent(record.present)) return false;
@@ -63,6 +65,14 @@ class Checker {
         return record.data.rows == samples && record.data.row_bytes == type(record).bytes() &&
                record.data.storage != Storage::kNone;
       case ColumnKind::kSequence:
+      case ColumnKind::kText:
+        return record.data.rows == samples && record.data.storage != Storage::kNone &&
+               (record.data.storage == Storage::kLibrary ||
+                record.data.row_bytes == kReferenceBytes);
+      case ColumnKind::kFixedText:
+        return record.data.rows == samples && record.data.storage != Storage::kNone &&
+               record.dtype <= static_cast<std::uint64_t>(Padding::kSpaces);
+      case ColumnKind::kNumberSequence:
         return record.data.rows == samples && record.data.storage == Storage::kLibrary;
     }
     return false;

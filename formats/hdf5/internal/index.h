@@ -28,15 +28,18 @@ struct ExtentRecord {
   std::uint64_t row_bytes = 0;
   std::uint64_t chunk_rows = 0;
   std::uint64_t at = 0;
-  std::uint64_t path_at = 0;  ///< Its path in the file, in `text`.
+  std::uint64_t path_at = 0;  ///< Its path, in `text`; the members of compounds follow a NUL each.
   std::uint64_t path_size = 0;
 };
 
 enum class ColumnKind : std::uint64_t {
-  kBytes,     ///< data + offsets.
-  kClass,     ///< int64, lent as decimal text.
-  kArray,     ///< Rows of `dtype` and shape.
-  kSequence,  ///< Variable-length bytes, read by the library.
+  kBytes,      ///< data + offsets.
+  kClass,      ///< int64, lent as decimal text.
+  kArray,      ///< Rows of `dtype` and shape.
+  kSequence,   ///< Variable-length bytes: read by the library, or rows of references to the heap.
+  kFixedText,  ///< Rows of bytes, padded as `dtype` (a Padding) says.
+  kText,       ///< Variable-length strings, as kSequence.
+  kNumberSequence,  ///< Variable-length numbers of `dtype`, lent as .npy bytes by the library.
 };
 
 /// One field (or, first in our layout, the keys).
@@ -47,12 +50,16 @@ struct ColumnRecord {
   std::uint64_t dtype = 0;
   std::uint64_t shape_at = 0;  ///< In `words`.
   std::uint64_t rank = 0;
+  std::uint64_t heap_base = 0;  ///< Added to the heap addresses in references.
   ExtentRecord data;
   ExtentRecord offsets;
   ExtentRecord present;
 };
 
 enum class Layout : std::uint64_t { kShardmill, kArrays };
+
+/// Size of a reference to the global heap: length, address, number.
+inline constexpr std::uint64_t kReferenceBytes = 16;
 
 /// The index of one shard while it is being built.
 struct IndexBuilder {

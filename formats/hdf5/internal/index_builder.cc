@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <map>
 
 #include "formats/hdf5/internal/catalog.h"
 #include "formats/hdf5/internal/chunk_table.h"
 #include "formats/hdf5/internal/object_header.h"
+#include "formats/hdf5/internal/row_type.h"
+#include "formats/hdf5/internal/sets.h"
 #include "formats/hdf5/internal/structure.h"
 #include "formats/hdf5/internal/superblock.h"
 
@@ -18,12 +19,16 @@ namespace {
 
 // Comparing with the library needs memory for a whole chunk; larger ones are left to it.
 constexpr std::uint64_t kMaxComparedChunk = 64u << 20;
-constexpr std::size_t kMaxListed = 20;
+constexpr std::uint64_t kLargeChunk = 1u << 20;  // the library's own cache
+constexpr std::ptrdiff_t kMaxMembers = 8;        // compounds in compounds
 
 class Builder {
  public:
-  explicit Builder(const std::string& path)
-      : path_(path), bytes_(path, Access::kRead), base_(check_superblock(bytes_).base) {
+  Builder(const std::string& path, const std::string& inner)
+      : path_(path),
+        inner_(inner),
+        bytes_(path, Access::kRead),
+        base_(check_superblock(bytes_).base) {
     file_ = open_for_reading(path);
     index_.file_size = bytes_.size();
   }
@@ -32,7 +37,9 @@ class Builder {
     root_ = checked(GroupHandle(H5Gopen2(file_.get(), "/", H5P_DEFAULT)), path_, {},
                     "cannot open the root group");
     const Attributes attributes = attributes_of(root_.get(), "root group");
-    if (attributes.has(kVersionAttribute)) {
+    if (!inner_.empty()) {
+      build_foreign();
+    } else if (attributes.has(kVersionAttribute)) {
       build_own(attributes);
     } else if (attributes.more_elsewhere() && H5Aexists(root_.get(), kVersionAttribute) > 0) {
       unsupported("root group", "it has more attributes than shardmill reads",
@@ -171,7 +178,7 @@ class Builder {
                   "store them as int64");
     }
     ColumnRecord column = new_column(name, is_class ? ColumnKind::kClass : ColumnKind::kArray);
-    set_type(column, dataset);
+    set_type(column, row_of(dataset));
     column.data = extent(dataset);
     const std::string present = name + std::string(kPresentSuffix);
     if (H5Lexists(root_.get(), present.c_str(), H5P_DEFAULT) > 0) {
@@ -201,50 +208,111 @@ class Builder {
     index_.layout = Layout::kArrays;
     Catalog catalog = list_datasets(file_.get(), path_);
     index_.warnings = std::move(catalog.warnings);
-    std::map<std::uint64_t, std::string> lengths;
+    const std::string prefix =
+        inner_.empty() ? std::string("/") : chosen_prefix(inner_, catalog.datasets);
+    if (prefix.empty()) {
+      throw Error(ErrorCode::kInvalidArgument, path_, {},
+                  "holds no group, dataset or beginning of names \"" + escape(inner_) + '"',
+                  "shardmill inspect " + escape(path_) + " lists what is there");
+    }
     std::vector<OpenDataset> fields;
-    std::string listing;
-    for (std::size_t i = 0; i < catalog.datasets.size(); ++i) {
-      OpenDataset dataset = open_dataset(file_.get(), path_, catalog.datasets[i]);
+    std::vector<Rows> rows;
+    for (const std::string& name : catalog.datasets) {
+      if (!name.starts_with(prefix)) continue;
+      OpenDataset dataset = open_dataset(file_.get(), path_, name);
       if (dataset.dims.empty()) {
         index_.warnings.push_back(dataset.place() + " has no rows and is left out");
         continue;
       }
-      lengths.emplace(dataset.dims[0], dataset.name);
-      if (fields.size() < kMaxListed) {
-        listing += (fields.empty() ? "" : ", ") + escape(dataset.name) + ": " +
-                   std::to_string(dataset.dims[0]);
-      } else if (fields.size() == kMaxListed) {
-        listing += ", …";
-      }
+      rows.push_back({dataset.name, dataset.dims[0]});
       fields.push_back(std::move(dataset));
     }
     if (fields.empty()) unsupported({}, "it holds no dataset with rows, so no samples");
-    if (lengths.size() > 1) {
-      throw Error(ErrorCode::kInvalidArgument, path_, {},
-                  "its datasets have different lengths (" + listing + ")",
-                  "only datasets of one length can be the fields of one set of samples");
+    require_one_length(rows, path_);
+    index_.samples = rows.front().count;
+    for (const OpenDataset& dataset : fields) {
+      const TypeHandle type(H5Tcopy(dataset.type.get()));
+      add_foreign(dataset, type, field_name(dataset.name, prefix), dataset.name);
     }
-    index_.samples = lengths.begin()->first;
-    for (const OpenDataset& dataset : fields) add_foreign(dataset);
+    if (index_.columns.empty()) unsupported(first_left_out_, "none of its datasets can be a field");
+    const auto name = [this](const ColumnRecord& column) {
+      return std::string_view(index_.text).substr(column.name_at, column.name_size);
+    };
+    std::sort(index_.columns.begin(), index_.columns.end(),
+              [&](const ColumnRecord& a, const ColumnRecord& b) { return name(a) < name(b); });
+    for (std::size_t i = 1; i < index_.columns.size(); ++i) {
+      if (name(index_.columns[i]) != name(index_.columns[i - 1])) continue;
+      unsupported({},
+                  "two of its fields would be called \"" + escape(name(index_.columns[i])) + '"',
+                  "choose one of them with #NAME");
+    }
   }
 
-  void add_foreign(const OpenDataset& dataset) {
-    const bool sequence = is_byte_sequence(dataset.type.get()) && dataset.dims.size() == 1;
-    if (!dataset.element && !sequence) {
-      unsupported(dataset.place(),
-                  "values of type " + type_name(dataset.type.get()) + " are not supported",
-                  "convert them to numbers or to variable-length uint8");
+  // `source` is `dataset`, or a member of its compounds.
+  void add_foreign(const OpenDataset& dataset, const TypeHandle& type, const std::string& name,
+                   const std::string& source) {
+    const std::vector<std::string> members = member_names(type.get());
+    if (!members.empty() && std::count(source.begin(), source.end(), '\0') < kMaxMembers) {
+      for (const std::string& member : members) {
+        add_foreign(dataset, member_type(type.get(), member), name + '.' + member,
+                    source + '\0' + member);
+      }
+      return;
     }
-    ColumnRecord column =
-        new_column(dataset.name.substr(1), sequence ? ColumnKind::kSequence : ColumnKind::kArray);
-    if (sequence) {
-      column.data = library_extent(dataset, 1);
-    } else {
-      set_type(column, dataset);
-      column.data = extent(dataset);
+    const RowType row = row_type_of(type.get());
+    std::uint64_t elements = 1;  // of a row
+    for (std::size_t d = 1; d < dataset.dims.size(); ++d) elements *= dataset.dims[d];
+    const bool one = row.kind == RowKind::kNumbers || elements == 1;
+    if (row.kind == RowKind::kNone || !one) {
+      const std::string what = "values of type " + type_name(type.get()) +
+                               (row.kind == RowKind::kNone ? "" : ", several in a row,") +
+                               " are not supported";
+      if (first_left_out_.empty()) first_left_out_ = dataset.place() + ": " + what;
+      index_.warnings.push_back("field \"" + escape(name) + "\" is left out: " + what);
+      return;
     }
+    ColumnRecord column = new_column(name, column_kind(row.kind));
+    column.heap_base = base_;
+    column.data = foreign_extent(dataset, row, source, column);
     index_.columns.push_back(column);
+  }
+
+  static ColumnKind column_kind(RowKind kind) {
+    switch (kind) {
+      case RowKind::kFixedText:
+        return ColumnKind::kFixedText;
+      case RowKind::kText:
+        return ColumnKind::kText;
+      case RowKind::kBytes:
+        return ColumnKind::kSequence;
+      case RowKind::kNumberSequence:
+        return ColumnKind::kNumberSequence;
+      default:
+        return ColumnKind::kArray;
+    }
+  }
+
+  ExtentRecord foreign_extent(const OpenDataset& dataset, const RowType& row,
+                              const std::string& source, ColumnRecord& column) {
+    const bool member = source != dataset.name;
+    if (row.varies()) {
+      column.dtype = static_cast<std::uint64_t>(row.dtype);
+      if (member || row.kind == RowKind::kNumberSequence) return library_extent(dataset, 1, source);
+      ExtentRecord references = extent(dataset, kReferenceBytes, true);
+      if (references.storage == Storage::kLibrary) references.row_bytes = 1;
+      return references;
+    }
+    std::vector<std::uint64_t> shape(dataset.dims.begin() + 1, dataset.dims.end());
+    shape.insert(shape.end(), row.inner.begin(), row.inner.end());
+    ArrayType type{row.dtype, std::move(shape)};
+    std::uint64_t bytes = row.bytes;
+    if (row.kind == RowKind::kNumbers) {
+      set_type(column, type);
+      bytes = type.bytes();
+    } else {
+      column.dtype = static_cast<std::uint64_t>(row.padding);
+    }
+    return member ? library_extent(dataset, bytes, source) : extent(dataset, bytes, row.exact);
   }
 
   // ---- where the rows of a dataset lie ----
@@ -257,14 +325,15 @@ class Builder {
     return column;
   }
 
-  void set_type(ColumnRecord& column, const OpenDataset& dataset) {
-    column.dtype = static_cast<std::uint64_t>(dataset.element->dtype);
+  void set_type(ColumnRecord& column, const ArrayType& row) {
+    column.dtype = static_cast<std::uint64_t>(row.dtype);
     column.shape_at = index_.words.size();
-    column.rank = dataset.dims.size() - 1;
-    index_.words.insert(index_.words.end(), dataset.dims.begin() + 1, dataset.dims.end());
+    column.rank = row.shape.size();
+    index_.words.insert(index_.words.end(), row.shape.begin(), row.shape.end());
   }
 
-  ExtentRecord library_extent(const OpenDataset& dataset, std::uint64_t row_bytes) {
+  ExtentRecord library_extent(const OpenDataset& dataset, std::uint64_t row_bytes,
+                              const std::string& source) {
     if (dataset.elsewhere()) {
       unsupported(dataset.place(), "its values lie in other files (external or virtual storage)",
                   "copy them into one file");
@@ -273,24 +342,49 @@ class Builder {
     record.storage = Storage::kLibrary;
     record.rows = dataset.dims[0];
     record.row_bytes = row_bytes;
-    record.path_at = index_.add_text(dataset.name);
-    record.path_size = dataset.name.size();
+    record.path_at = index_.add_text(source);
+    record.path_size = source.size();
     check_filters(dataset, path_);  // now, and not at the first read in a worker
+    warn_of_large_chunks(dataset);
     return record;
   }
 
+  // Every row of such a chunk that is read alone unpacks all of them.
+  void warn_of_large_chunks(const OpenDataset& dataset) {
+    if (dataset.filters.empty() || dataset.chunk.empty() || dataset.chunk[0] < 2) return;
+    std::uint64_t bytes = H5Tget_size(dataset.type.get());
+    for (const std::uint64_t extent : dataset.chunk) {
+      if (__builtin_mul_overflow(bytes, extent, &bytes)) return;
+    }
+    if (bytes <= kLargeChunk) return;
+    const std::string text = dataset.place() + ": its filtered chunks hold " +
+                             std::to_string(dataset.chunk[0]) + " rows, " + std::to_string(bytes) +
+                             " bytes: in random order each row unpacks a chunk; shuffle in blocks, "
+                             "or convert it";
+    if (std::find(index_.warnings.begin(), index_.warnings.end(), text) == index_.warnings.end()) {
+      index_.warnings.push_back(text);
+    }
+  }
+
+  static ArrayType row_of(const OpenDataset& dataset) {
+    return {dataset.element->dtype, {dataset.dims.begin() + 1, dataset.dims.end()}};
+  }
+
   ExtentRecord extent(const OpenDataset& dataset) {
-    const ArrayType row{dataset.element->dtype, {dataset.dims.begin() + 1, dataset.dims.end()}};
+    return extent(dataset, row_of(dataset).bytes(), dataset.element->exact);
+  }
+
+  ExtentRecord extent(const OpenDataset& dataset, std::uint64_t row_bytes, bool exact) {
     ExtentRecord record;
     record.rows = dataset.dims[0];
-    record.row_bytes = row.bytes();
+    record.row_bytes = row_bytes;
     std::uint64_t total = 0;
     if (__builtin_mul_overflow(record.rows, record.row_bytes, &total)) {
       damaged(dataset.place(), "absurd shape");
     }
     record.path_at = index_.add_text(dataset.name);
     record.path_size = dataset.name.size();
-    const bool plain = dataset.element->exact && dataset.filters.empty() && !dataset.elsewhere();
+    const bool plain = exact && dataset.filters.empty() && !dataset.elsewhere();
     if (total == 0) {
       record.storage = Storage::kContiguous;  // nothing to find
       return record;
@@ -299,12 +393,13 @@ class Builder {
       return record;
     }
     if (plain && dataset.layout == H5D_CHUNKED && chunked(dataset, record)) return record;
-    return library_extent(dataset, record.row_bytes);
+    return library_extent(dataset, record.row_bytes, dataset.name);
   }
 
   bool contiguous(const OpenDataset& dataset, std::uint64_t total, ExtentRecord& record) {
     const haddr_t at = H5Dget_offset(dataset.dataset.get());
-    if (at == HADDR_UNDEF) return fill_values(dataset);
+    // With a user block the library adds its size to "no address", too, which wraps around.
+    if (at == HADDR_UNDEF || at < base_) return fill_values(dataset);
     if (at > bytes_.size() || total > bytes_.size() - at) {
       damaged(dataset.place(), "its values end at " + std::to_string(at + total) +
                                    ", the file at " + std::to_string(bytes_.size()) + " bytes");
@@ -379,6 +474,8 @@ class Builder {
   }
 
   const std::string& path_;
+  const std::string& inner_;
+  std::string first_left_out_;
   internal::InputFile bytes_;
   std::uint64_t base_;
   FileHandle file_;
@@ -388,9 +485,9 @@ class Builder {
 
 }  // namespace
 
-IndexBuilder build_index(const std::string& path) {
+IndexBuilder build_index(const std::string& path, const std::string& inner) {
   const Session session;
-  return Builder(path).build();
+  return Builder(path, inner).build();
 }
 
 }  // namespace shardmill::hdf5

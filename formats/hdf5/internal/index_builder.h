@@ -19,6 +19,7 @@ inline constexpr std::uint64_t kLayoutVersion = 1;
 /// Looks where everything lies in a file: our layout if its root says so, else every dataset of
 /// one common length as a field. The only place that reads HDF5's metadata. Throws kDataLoss for
 /// damage, kUnsupported and kInvalidArgument (naming the datasets) for what cannot be read.
-IndexBuilder build_index(const std::string& path);
+/// With `inner`, only the datasets of that group, or whose names begin so.
+IndexBuilder build_index(const std::string& path, const std::string& inner = {});
 
 }  // namespace shardmill::hdf5

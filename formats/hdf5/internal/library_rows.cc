@@ -31,35 +31,41 @@ std::size_t cache_bytes(const OpenDataset& dataset) {
 
 }  // namespace
 
-LibraryRows::LibraryRows(const std::string& path, const std::string& name) : path_(path) {
+LibraryRows::LibraryRows(const std::string& path, std::string_view name) : path_(path) {
   const Session session;
+  const std::string dataset(name.substr(0, name.find('\0')));
   file_ = open_for_reading(path);
-  dataset_ = open_dataset(file_.get(), path, name);
+  dataset_ = open_dataset(file_.get(), path, dataset);
   if (dataset_.layout == H5D_CHUNKED) {
     const PropertyHandle access(H5Pcreate(H5P_DATASET_ACCESS));
     H5Pset_chunk_cache(access.get(), kCacheSlots, cache_bytes(dataset_), 1.0);
     dataset_.dataset.close();
-    dataset_.dataset = checked(DatasetHandle(H5Dopen2(file_.get(), name.c_str(), access.get())),
+    dataset_.dataset = checked(DatasetHandle(H5Dopen2(file_.get(), dataset.c_str(), access.get())),
                                path, dataset_.place(), "cannot open the dataset");
   }
-  if (dataset_.dims.empty() || (!dataset_.element && !is_byte_sequence(dataset_.type.get()))) {
+  std::vector<std::string> members;
+  TypeHandle type(H5Tcopy(dataset_.type.get()));
+  for (std::size_t at = name.find('\0'); at != std::string_view::npos;) {
+    const std::size_t end = name.find('\0', at + 1);
+    members.emplace_back(name.substr(at + 1, end - at - 1));
+    type = member_type(type.get(), members.back());
+    at = end;
+  }
+  if (type) type_ = row_type_of(type.get());
+  if (dataset_.dims.empty() || type_.kind == RowKind::kNone) {
     throw Error(ErrorCode::kDataLoss, path, dataset_.place(), "it is not what the index says",
                 "build the index again");
   }
-  if (dataset_.element) {
-    memory_type_ = storage_type(dataset_.element->dtype);
-    row_bytes_ = dtype_size(dataset_.element->dtype);
-    for (std::size_t d = 1; d < dataset_.dims.size(); ++d) row_bytes_ *= dataset_.dims[d];
-  } else {
-    const TypeHandle base(H5Tget_super(dataset_.type.get()));
-    memory_type_ = checked(TypeHandle(H5Tvlen_create(base.get())), path, dataset_.place(),
-                           "cannot read the element type");
-  }
+  memory_type_ = checked(member_in_memory(members, type_.memory), path, dataset_.place(),
+                         "cannot read the element type");
+  row_bytes_ = type_.bytes;
+  for (std::size_t d = 1; d < dataset_.dims.size(); ++d) row_bytes_ *= dataset_.dims[d];
 }
 
 LibraryRows::~LibraryRows() {
   const Session session;
   memory_type_.close();
+  type_ = {};
   dataset_ = {};
   file_.close();
 }
@@ -75,12 +81,28 @@ Bytes LibraryRows::read(std::uint64_t first, std::uint64_t count, Scratch& scrat
 Bytes LibraryRows::read_sequence(std::uint64_t n, Scratch& scratch) {
   const Session session;
   SHARDMILL_CHECK(is_sequence());
+  if (type_.kind == RowKind::kText) {
+    char* text = nullptr;
+    read_into(memory_type_.get(), n, 1, &text);
+    const std::size_t size = text != nullptr ? std::strlen(text) : 0;
+    std::byte* out = scratch.take(size);
+    if (size > 0) std::memcpy(out, text, size);
+    H5free_memory(text);
+    return {out, size};
+  }
   hvl_t value{};
   read_into(memory_type_.get(), n, 1, &value);
-  std::byte* out = scratch.take(value.len);
-  if (value.len > 0) std::memcpy(out, value.p, value.len);
+  std::string header;
+  std::size_t size = value.len;
+  if (type_.kind == RowKind::kNumberSequence) {
+    header = npy_header({type_.dtype, {value.len}});
+    size *= dtype_size(type_.dtype);
+  }
+  std::byte* out = scratch.take(header.size() + size);
+  std::memcpy(out, header.data(), header.size());
+  if (size > 0) std::memcpy(out + header.size(), value.p, size);
   H5free_memory(value.p);
-  return {out, value.len};
+  return {out, header.size() + size};
 }
 
 void LibraryRows::read_into(hid_t memory_type, std::uint64_t first, std::uint64_t count,
