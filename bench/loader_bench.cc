@@ -73,8 +73,9 @@ Side load(const std::string& dataset, LoaderOptions options) {
     const auto next = [&] {
       while (!loader->next(batch)) loader->start_epoch(++*epoch);
     };
-    // What was prepared while the others had their turn does not count.
-    for (int i = 0; i < 8; ++i) next();
+    // What was prepared while the others had their turn does not count, nor does starting up.
+    const auto turn = Clock::now();
+    while (since(turn) < seconds / 3) next();
     const auto begin = Clock::now();
     std::uint64_t samples = 0;
     do {

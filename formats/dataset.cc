@@ -363,6 +363,12 @@ void DatasetReader::read_with(std::uint64_t n, SampleView& out) {
 void DatasetReader::read(std::uint64_t n, SampleView& out) { read_with<&Reader::read>(n, out); }
 void DatasetReader::peek(std::uint64_t n, SampleView& out) { read_with<&Reader::peek>(n, out); }
 
+void DatasetReader::prefetch(std::uint64_t n) const noexcept {
+  if (joined_) return;
+  const std::size_t s = dataset_.shard_of(n);
+  if (const auto& reader = readers_[0][s]) reader->prefetch(n - dataset_.shards()[s].first);
+}
+
 std::string DatasetReader::where(std::uint64_t n, std::string_view field) {
   if (joined_) return {};  // fields may have other names in their files
   const std::size_t s = dataset_.shard_of(n);

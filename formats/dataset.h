@@ -92,6 +92,8 @@ class DatasetReader {
   /// The same for callers that need names, sizes and the beginnings of payloads alone.
   void peek(std::uint64_t n, SampleView& out);
   void will_need(std::uint64_t n) noexcept;
+  /// Says that sample `n` is read next; see Reader::prefetch(). REQUIRES: n < size().
+  void prefetch(std::uint64_t n) const noexcept;
   /// Says where a field of sample `n` lies in its shard, for messages; see Reader::where().
   std::string where(std::uint64_t n, std::string_view field);
 

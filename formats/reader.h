@@ -48,6 +48,11 @@ class Reader {
   /// Never fails, never blocks for long.
   virtual void will_need(std::uint64_t /*n*/) noexcept {}
 
+  /// Says that sample `n` is read next: a reader of mapped memory may begin to bring what it will
+  /// look at into the processor's caches. Costs a few instructions, never a system call. REQUIRES:
+  /// n < size().
+  virtual void prefetch(std::uint64_t /*n*/) const noexcept {}
+
   /// Says where field `field` of sample `n` lies in the file, for messages: `offset 1536`. Empty
   /// where the format has nothing to say. REQUIRES: n < size().
   virtual std::string where(std::uint64_t /*n*/, std::string_view /*field*/) const { return {}; }

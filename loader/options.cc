@@ -17,6 +17,7 @@ namespace shardmill {
 namespace {
 
 constexpr int kDefaultPrefetch = 4;
+constexpr int kRowsPerWorker = 4;
 constexpr std::size_t kMaxBatchSize = 1 << 20;  // rows a slot's control words are laid out for
 // Slots beyond the prefetched ones: the batch being trained on and the one before it.
 constexpr int kMaxPrefetch = static_cast<int>(internal::kMaxSlots) - 2;
@@ -187,7 +188,13 @@ LoaderOptions resolve_options(LoaderOptions options) {
   if (options.num_workers == 0 && options.prefetch != kAuto) {
     internal::warn_once("prefetch has no effect with num_workers = 0");
   }
-  if (options.prefetch == kAuto) options.prefetch = kDefaultPrefetch;
+  if (options.prefetch == kAuto) {
+    // Small batches: enough of them that no worker is without a row.
+    const auto rows = static_cast<std::size_t>(kRowsPerWorker * std::max(options.num_workers, 1));
+    const std::size_t batches = (rows + options.batch_size - 1) / options.batch_size;
+    options.prefetch =
+        std::max(kDefaultPrefetch, static_cast<int>(std::min<std::size_t>(batches, kMaxPrefetch)));
+  }
   if (options.rank == kAuto) {
     const RankInfo found = detect_rank();
     options.rank = found.rank;

@@ -49,7 +49,8 @@ enum class BadSamples : std::uint8_t {
 };
 
 /// `num_workers`: as many as pay, found out while loading; `max_workers`: this rank's share of the
-/// machine's CPUs, see cpu_share(); `prefetch`: 4; `rank`, `world_size`: as the launcher says.
+/// machine's CPUs, see cpu_share(); `prefetch`: 4, more for small batches; `rank`, `world_size`: as
+/// the launcher says.
 inline constexpr int kAuto = -1;
 
 /// How to load. Plain values; a Loader checks them once, at construction, and throws

@@ -78,6 +78,15 @@ void Hdf5Reader::will_need(std::uint64_t n) noexcept {
   }
 }
 
+void Hdf5Reader::prefetch(std::uint64_t n) const noexcept {
+  for (const Column& column : columns_) {
+    const bool bytes = column.record->kind == ColumnKind::kBytes;
+    const ExtentRecord& rows = bytes ? column.record->offsets : column.record->data;
+    if (rows.storage != Storage::kContiguous) continue;
+    file_.prefetch(rows.at + n * rows.row_bytes, rows.row_bytes);
+  }
+}
+
 void Hdf5Reader::check_ends() {
   for (Column& column : columns_) {
     if (column.record->kind != ColumnKind::kBytes) continue;

@@ -28,6 +28,7 @@ class Hdf5Reader final : public Reader {
   std::uint64_t size() const noexcept override { return index_.samples(); }
   void read(std::uint64_t n, SampleView& out) override;
   void will_need(std::uint64_t n) noexcept override;
+  void prefetch(std::uint64_t n) const noexcept override;
   const ShardInfo& info() const noexcept override { return info_; }
 
   /// Checks that the offsets of every byte-string field begin at 0 and end with its data.

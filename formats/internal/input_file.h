@@ -31,6 +31,16 @@ class InputFile {
   /// Lends [offset, offset + length). From the map without a copy; otherwise from a buffer that
   /// stays valid until release(). Throws kDataLoss ("file ends at …") outside the file.
   Bytes bytes(std::uint64_t offset, std::uint64_t length);
+  /// Begins to bring mapped bytes into the processor's caches; costs no system call.
+  void prefetch(std::uint64_t offset, std::uint64_t length) const noexcept {
+    constexpr std::uint64_t kLine = 64;
+    constexpr std::uint64_t kMost = 4096;  // the processor follows a longer run by itself
+    if (map_ == nullptr || offset > size_ || length > size_ - offset) return;
+    for (std::uint64_t at = 0; at < length && at < kMost; at += kLine) {
+      __builtin_prefetch(map_ + offset + at);
+    }
+  }
+
   /// Ends the validity of everything lent from buffers; does nothing to mapped bytes.
   void release() noexcept { used_ = 0; }
 

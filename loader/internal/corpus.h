@@ -51,6 +51,10 @@ class CorpusReader {
     const Corpus::Place place = corpus_.locate(n);
     readers_[place.dataset].read(place.number, out);
   }
+  void prefetch(std::uint64_t n) const noexcept {
+    const Corpus::Place place = corpus_.locate(n);
+    readers_[place.dataset].prefetch(place.number);
+  }
   std::string where(std::uint64_t n, std::string_view field) {
     const Corpus::Place place = corpus_.locate(n);
     return readers_[place.dataset].where(place.number, field);

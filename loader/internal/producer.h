@@ -36,6 +36,11 @@ class Producer {
   /// Packs what a slot's arenas hold, in row order: the seal.
   void pack(const SlotControl& slot, const SlotMemory& memory) noexcept;
 
+  /// Says that sample `n` is likely made next: see Reader::prefetch().
+  void prefetch(std::uint64_t n) const noexcept {
+    if (n < reader_.size()) reader_.prefetch(n);
+  }
+
   /// Starts the disk on sample `n` if samples have lately come from it.
   void look_ahead(std::uint64_t n) noexcept;
 

@@ -56,8 +56,11 @@ void work(Shared& shared, std::uint32_t serial, std::size_t row,
     add(self.claims, 1);
     self.busy.store(1, std::memory_order_relaxed);
     look_ahead(control, *claim, producer);
-    producer.produce(control.slot(claim->slot), shared.ring->memory(claim->slot), claim->row,
-                     stats);
+    const SlotControl slot = control.slot(claim->slot);
+    // The others take the rows between.
+    const std::size_t next = claim->row + shared.stats().wanted_workers.load();
+    if (next < slot.header->rows.load()) producer.prefetch(slot.ahead[next].load());
+    producer.produce(slot, shared.ring->memory(claim->slot), claim->row, stats);
     claimer.finish(*claim);
     self.busy.store(0, std::memory_order_relaxed);
   }
@@ -67,6 +70,7 @@ void work(Shared& shared, std::uint32_t serial, std::size_t row,
 void run_worker(Shared& shared, std::uint32_t serial, std::size_t row, pid_t nursery) {
   die_with_parent(nursery);
   raise_oom_score();
+  prefer_long_turns();
   shared.ring->file().dont_fork();  // children of user code never see the slots
   // One too many leaves of its own accord between two rows: no death, nothing to redo.
   work(shared, serial, row,

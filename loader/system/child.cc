@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio_ext.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -48,6 +49,11 @@ void use_one_openmp_thread() noexcept {
 void die_with_parent(pid_t parent) noexcept {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
+}
+
+void prefer_long_turns() noexcept {
+  const sched_param none{};
+  sched_setscheduler(0, SCHED_BATCH, &none);
 }
 
 void raise_oom_score() noexcept {

@@ -19,6 +19,10 @@ void use_one_openmp_thread() noexcept;
 /// that forked ends.
 void die_with_parent(pid_t parent) noexcept;
 
+/// Asks for the scheduler's turns for batch work: this process does not interrupt others when it
+/// wakes, and is interrupted less, so that more workers than CPUs cost little.
+void prefer_long_turns() noexcept;
+
 /// Lets the kernel's out-of-memory killer prefer this process to its parent.
 void raise_oom_score() noexcept;
 
