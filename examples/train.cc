@@ -42,6 +42,10 @@ Arguments parse(int argc, char** argv) {
                               : i + 1 < argc ? argv[++i]
                                              : "";
     if (name == "--num-workers" && value == "auto") continue;
+    if (name == "--help") throw std::invalid_argument("trains a small network on DATASET");
+    if (value.empty() || value.find_first_not_of("0123456789") != std::string::npos) {
+      throw std::invalid_argument("\"" + value + "\" is not a number for " + std::string(name));
+    }
     const unsigned long number = std::stoul(value);
     if (name == "--epochs")
       arguments.epochs = number;

@@ -44,6 +44,27 @@ void check_output(const std::string& option, const Output& output) {
        output.row.shape[1] > 65'535)) {
     refuse(option, "an image without a size", "made with width and height from 1 to 65535");
   }
+  if (output.crop) {
+    const RandomCrop& crop = *output.crop;
+    if (!image || output.padding || output.row.shape.empty()) {
+      refuse(option + ".crop", "given", "left out but for images of a given size");
+    }
+    if (!(crop.min_area > 0 && crop.min_area <= crop.max_area && crop.max_area <= 1)) {
+      refuse(
+          option + ".crop",
+          "an area from " + std::to_string(crop.min_area) + " to " + std::to_string(crop.max_area),
+          "one above 0, to 1");
+    }
+    if (!(crop.min_ratio > 0 && crop.min_ratio <= crop.max_ratio && crop.max_ratio < 1000)) {
+      refuse(option + ".crop",
+             "a ratio from " + std::to_string(crop.min_ratio) + " to " +
+                 std::to_string(crop.max_ratio),
+             "one above 0, ascending");
+    }
+    if (!(crop.flip >= 0 && crop.flip <= 1)) {
+      refuse(option + ".crop.flip", std::to_string(crop.flip), "0 to 1");
+    }
+  }
   if (output.field.empty() && !image && output.kind != OutputKind::kBytes &&
       output.kind != OutputKind::kComputed) {
     refuse(option + ".field", "empty", "the name of a field");
@@ -136,6 +157,18 @@ void check_bad_samples(const LoaderOptions& options) {
 }
 
 }  // namespace
+
+std::string_view shuffle_name(Shuffle shuffle) noexcept {
+  switch (shuffle) {
+    case Shuffle::kNone:
+      break;
+    case Shuffle::kFull:
+      return "full";
+    case Shuffle::kBlock:
+      return "block";
+  }
+  return "none";
+}
 
 void check_options(const LoaderOptions& options) {
   const auto number = [](auto value) { return std::to_string(value); };

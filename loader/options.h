@@ -10,6 +10,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardmill {
@@ -21,6 +22,9 @@ enum class Shuffle : std::uint8_t {
   kBlock,  ///< Blocks of neighbouring samples in random order, mixed within a window of blocks:
            ///< reads stay near each other, which slow disks need. See block_size.
 };
+
+/// Returns "none", "full" or "block".
+std::string_view shuffle_name(Shuffle shuffle) noexcept;
 
 /// What workers are.
 enum class Workers : std::uint8_t {

@@ -25,6 +25,13 @@ Output image_output(std::string name, std::uint32_t width, std::uint32_t height,
   return make(std::move(name), OutputKind::kImage, std::move(field), std::move(row));
 }
 
+Output random_crop_output(std::string name, std::uint32_t width, std::uint32_t height,
+                          RandomCrop crop, std::string field) {
+  Output output = image_output(std::move(name), width, height, std::move(field));
+  output.crop = crop;
+  return output;
+}
+
 Output padded_image_output(std::string name, std::uint32_t max_width, std::uint32_t max_height,
                            Padding padding, std::string field) {
   Output output = make(std::move(name), OutputKind::kImage, std::move(field),

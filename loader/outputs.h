@@ -42,6 +42,16 @@ struct RowView {
   bool present = true;                      ///< False: an optional output's field is absent.
 };
 
+/// A random part of each image, resized to the output's size: the usual augmentation of training.
+/// All images of one sample get the same part, if they have the same size.
+struct RandomCrop {
+  double min_area = 0.08;  ///< Of the image's area.
+  double max_area = 1;
+  double min_ratio = 3.0 / 4.0;  ///< Width to height, as likely below 1 as above.
+  double max_ratio = 4.0 / 3.0;
+  double flip = 0.5;  ///< How often it is mirrored, left to right.
+};
+
 /// What a computed output's function gets for one row. Valid during the call.
 class RowContext {
  public:
@@ -77,6 +87,7 @@ struct Output {
   ArrayType row = {};      ///< Type of one row; padded: the largest.
   RowFunction compute = {};
   std::optional<Padding> padding = {};
+  std::optional<RandomCrop> crop = {};
   bool optional = false;   ///< Samples may lack the field: BatchOutput::present tells which do.
   bool truncate = false;   ///< kTokens: cut what is too long instead of refusing it.
   bool list_view = false;  ///< Ragged outputs: values stay where they were put; see list_output().
@@ -90,6 +101,9 @@ struct Output {
 /// 0 × 0: images at their own size, which must be that of the first sample's image.
 Output image_output(std::string name, std::uint32_t width, std::uint32_t height,
                     std::string field = {});
+/// Declares `name` as random parts of images, resized to `width` × `height` pixels.
+Output random_crop_output(std::string name, std::uint32_t width, std::uint32_t height,
+                          RandomCrop crop = {}, std::string field = {});
 /// Declares `name` as images at their own size, at most `max_width` × `max_height`, in the upper
 /// left corner of padded rows; BatchOutput::sizes has height and width of each.
 Output padded_image_output(std::string name, std::uint32_t max_width, std::uint32_t max_height,

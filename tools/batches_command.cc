@@ -81,11 +81,7 @@ class BatchesCommand : public Command {
         ->type_name("N")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
-    const std::map<std::string, Shuffle> shuffles = {
-        {"none", Shuffle::kNone}, {"full", Shuffle::kFull}, {"block", Shuffle::kBlock}};
-    app.add_option("--shuffle", options_.shuffle, "Order of the samples: none, full or block")
-        ->transform(CLI::Transformer(shuffles, CLI::ignore_case))
-        ->default_str("none");
+    add_shuffle_option(app, options_.shuffle);
     app.add_option("--workers,--num-workers", workers_, "Worker processes; default: auto")
         ->type_name("N");
     app.add_option("--rank", options_.rank, "This rank; default: from the environment")
@@ -107,6 +103,7 @@ class BatchesCommand : public Command {
     app.add_option("--decode", decode_, "Decode images, to this size (default 224)")
         ->type_name("SIZE")
         ->expected(0, 1);
+    app.add_flag("--augment", augment_, "Decode a random resized crop, mirrored half of the time");
     app.add_flag("--keys", keys_, "List the samples' keys");
     app.add_flag("--digest", digest_, "Show a digest of each batch's bytes");
     app.add_option("--png", png_, "Write the first images as one picture")->type_name("FILE");
@@ -161,7 +158,7 @@ class BatchesCommand : public Command {
       }
       options_.rank = 0;
     }
-    decoded_ = decode_option_->count() > 0 || !png_.empty();
+    decoded_ = decode_option_->count() > 0 || augment_ || !png_.empty();
     options_.outputs = decoded_ ? image_outputs() : stored_outputs();
   }
 
@@ -199,7 +196,9 @@ class BatchesCommand : public Command {
     }
     width_ = size.width;
     height_ = size.height;
-    return {image_output("image", size.width, size.height), optional_output(class_output())};
+    return {augment_ ? random_crop_output("image", size.width, size.height)
+                     : image_output("image", size.width, size.height),
+            optional_output(class_output())};
   }
 
   void show(Loader& loader, Console& console, Json& batches) {
@@ -279,6 +278,7 @@ class BatchesCommand : public Command {
   CLI::Option* decode_option_ = nullptr;
   std::vector<std::string> decode_;
   bool decoded_ = false;
+  bool augment_ = false;
   bool keys_ = false;
   bool digest_ = false;
   std::string png_;

@@ -48,10 +48,7 @@ class BenchCommand : public Command {
                    "Size of decoded images, default 224; none: stored bytes or arrays")
         ->type_name("224|WxH|none");
     app.add_flag("--exact", exact_, "Decode bit-exactly, without scaled decoding");
-    app.add_option("--shuffle", shuffle_, "Order of the samples")
-        ->type_name("none|full")
-        ->check(CLI::IsMember({"none", "full"}))
-        ->capture_default_str();
+    add_shuffle_option(app, settings_.shuffle);
     app.add_option("--seconds", settings_.seconds, "Measured time of one run")
         ->type_name("S")
         ->check(CLI::Range(0.01, 3600.0))
@@ -113,7 +110,6 @@ class BenchCommand : public Command {
     settings_.workers = workers_ ? parse_workers(*workers_) : default_workers(usable_cpus());
     if (decode_) settings_.decode = parse_decode(*decode_);
     if (exact_) settings_.mode = DecodeMode::kExact;
-    if (shuffle_ == "full") settings_.shuffle = Shuffle::kFull;
     for (const std::string& format : settings_.formats) find_format(format);
     if (!settings_.formats.empty() && settings_.datasets.size() != 1) {
       throw Error(ErrorCode::kInvalidArgument, "--formats", {},
@@ -126,7 +122,6 @@ class BenchCommand : public Command {
   Settings settings_;
   std::optional<std::string> workers_;
   std::optional<std::string> decode_;
-  std::string shuffle_ = "none";
   bool exact_ = false;
 };
 

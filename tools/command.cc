@@ -45,4 +45,13 @@ std::string with_kind(const std::string& spec, const std::string& kind) {
   return kind.empty() ? spec : spec + "#as=" + kind;
 }
 
+CLI::Option* add_shuffle_option(CLI::App& app, Shuffle& value) {
+  const std::map<std::string, Shuffle> names = {
+      {"none", Shuffle::kNone}, {"full", Shuffle::kFull}, {"block", Shuffle::kBlock}};
+  return app.add_option("--shuffle", value, "Order of the samples")
+      ->type_name("none|full|block")
+      ->transform(CLI::CheckedTransformer(names, CLI::ignore_case).description(""))
+      ->default_str("none");
+}
+
 }  // namespace shardmill::tools

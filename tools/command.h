@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <shardmill/loader/options.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -41,5 +43,8 @@ CLI::Option* add_size_option(CLI::App& app, const std::string& name, std::uint64
 /// Adds `--as KIND`, which with_kind() puts behind a DATASET.
 CLI::Option* add_kind_option(CLI::App& app, std::string& kind);
 std::string with_kind(const std::string& spec, const std::string& kind);
+
+/// Adds `--shuffle none|full|block`.
+CLI::Option* add_shuffle_option(CLI::App& app, Shuffle& value);
 
 }  // namespace shardmill::tools

@@ -18,7 +18,10 @@ class Hdf5Format final : public Format {
  public:
   std::string_view name() const noexcept override { return "hdf5"; }
   std::string_view suffix() const noexcept override { return ".h5"; }
-  FormatTraits traits() const noexcept override { return {}; }
+  FormatTraits traits() const noexcept override {
+    // The library, which reads what is compressed, serves one thread at a time.
+    return {.threads = false};
+  }
 
   bool recognises(const std::filesystem::path& path) const override {
     return hdf5::has_signature(internal::file_of_shard(path));

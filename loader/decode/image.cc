@@ -103,12 +103,18 @@ struct ImageDecoder::State {
 
   Stored decode_stored(Bytes image);
   Pixels decode_full(Bytes image);
-  void decode_cover(Bytes image, Size target, std::uint8_t* out);
-  bool decode_planes(Bytes image, Size target, std::uint8_t* out);
-  bool jpeg_planes(Bytes image, Size target, std::uint8_t* out);
-  bool webp_planes(Bytes image, Size target, std::uint8_t* out);
-  void resize_fast(const Planes& in, const Box& box, std::uint32_t orientation, Size target,
-                   std::uint8_t* out);
+  // What is cut out of an image as stored, and how it is turned.
+  struct Cut {
+    Box box;
+    std::uint32_t orientation;
+  };
+  static Cut cut(const ChoosePart& choose, Size stored, std::uint32_t orientation);
+  void decode_part(Bytes image, const ChoosePart& choose, Size target, std::uint8_t* out);
+  void decode_exact(Bytes image, const ChoosePart& choose, Size target, std::uint8_t* out);
+  bool decode_planes(Bytes image, const ChoosePart& choose, Size target, std::uint8_t* out);
+  bool jpeg_planes(Bytes image, const ChoosePart& choose, Size target, std::uint8_t* out);
+  bool webp_planes(Bytes image, const ChoosePart& choose, Size target, std::uint8_t* out);
+  void resize_fast(const Planes& in, const Cut& cut, Size target, std::uint8_t* out);
   Planes split(const Stored& image);
   void trim() noexcept {
     for (PixelBuffer* buffer : {&pixels, &turned, &planes, &small}) buffer->trim(kKeepBytes);
@@ -150,52 +156,69 @@ ImageDecoder::Pixels ImageDecoder::State::decode_full(Bytes image) {
   return {shown.width, shown.height, {out, bytes}};
 }
 
-void ImageDecoder::State::resize_fast(const Planes& in, const Box& box, std::uint32_t orientation,
-                                      Size target, std::uint8_t* out) {
-  if (orientation == 1) {
-    fast.resize(in, box, target, out);
-    return;
-  }
-  const Size as_stored = oriented(target, orientation);
-  std::uint8_t* unturned = small.reserve(target.pixels() * 3);
-  fast.resize(in, box, as_stored, unturned);
-  orient_rgb(unturned, as_stored, orientation, out);
+ImageDecoder::State::Cut ImageDecoder::State::cut(const ChoosePart& choose, Size stored,
+                                                  std::uint32_t orientation) {
+  const Size shown = oriented(stored, orientation);
+  const ImagePart part = choose(shown.width, shown.height);
+  SHARDMILL_CHECK(part.left >= 0 && part.top >= 0 && part.left < part.right &&
+                  part.top < part.bottom && part.right <= shown.width &&
+                  part.bottom <= shown.height);
+  const Box box{part.left, part.top, part.right, part.bottom};
+  return {stored_box(box, stored, orientation), part.flip ? mirrored(orientation) : orientation};
 }
 
-bool ImageDecoder::State::jpeg_planes(Bytes image, Size target, std::uint8_t* out) {
+void ImageDecoder::State::resize_fast(const Planes& in, const Cut& cut, Size target,
+                                      std::uint8_t* out) {
+  if (cut.orientation == 1) {
+    fast.resize(in, cut.box, target, out);
+    return;
+  }
+  const Size as_stored = oriented(target, cut.orientation);
+  std::uint8_t* unturned = small.reserve(target.pixels() * 3);
+  fast.resize(in, cut.box, as_stored, unturned);
+  orient_rgb(unturned, as_stored, cut.orientation, out);
+}
+
+bool ImageDecoder::State::jpeg_planes(Bytes image, const ChoosePart& choose, Size target,
+                                      std::uint8_t* out) {
   jpeg.open(image, options);
   if (!jpeg.has_planes()) return false;
-  const std::uint32_t orientation = jpeg.info().orientation;
-  const Size as_stored = oriented(target, orientation);
-  const Box box = cover_box(jpeg.stored(), as_stored);
-  const double ratio = box.width() / as_stored.width;
+  const Cut part = cut(choose, jpeg.stored(), jpeg.info().orientation);
+  const Size as_stored = oriented(target, part.orientation);
+  // As much as both extents allow.
+  const double across = part.box.width() / as_stored.width;
+  const double down = part.box.height() / as_stored.height;
   std::uint32_t reduction = 1;
-  while (reduction < 8 && ratio >= 2 * reduction) reduction *= 2;
+  while (reduction < 8 && std::min(across, down) >= 2 * reduction) reduction *= 2;
   // Chroma may be sampled at a quarter; its filter reaches as many samples as that of luma.
   const double sample = 4.0 * reduction;
-  const double last_row = box.bottom + filter_reach(ratio / sample) * sample;
-  resize_fast(jpeg.read_planes(reduction, last_row, planes), box, orientation, target, out);
+  const double last_row = part.box.bottom + filter_reach(down / sample) * sample;
+  resize_fast(jpeg.read_planes(reduction, last_row, planes), part, target, out);
   return true;
 }
 
-bool ImageDecoder::State::webp_planes(Bytes image, Size target, std::uint8_t* out) {
+bool ImageDecoder::State::webp_planes(Bytes image, const ChoosePart& choose, Size target,
+                                      std::uint8_t* out) {
   const WebpImage webp = open_webp(image);
   check_pixels(webp.stored, options.max_pixels);
   if (!webp.lossy || !webp.fills_canvas()) return false;
-  const Size as_stored = oriented(target, webp.info.orientation);
-  const Box box = cover_box(webp.stored, as_stored);
-  const double reach = 2 * filter_reach(box.width() / as_stored.width / 2);
-  resize_fast(read_webp_planes(webp, box, reach, planes), box, webp.info.orientation, target, out);
+  const Cut part = cut(choose, webp.stored, webp.info.orientation);
+  const Size as_stored = oriented(target, part.orientation);
+  const double ratio =
+      std::max(part.box.width() / as_stored.width, part.box.height() / as_stored.height);
+  const double reach = 2 * filter_reach(ratio / 2);
+  resize_fast(read_webp_planes(webp, part.box, reach, planes), part, target, out);
   return true;
 }
 
 // Decodes without ever making full-size RGB, where the format allows it.
-bool ImageDecoder::State::decode_planes(Bytes image, Size target, std::uint8_t* out) {
+bool ImageDecoder::State::decode_planes(Bytes image, const ChoosePart& choose, Size target,
+                                        std::uint8_t* out) {
   switch (decodable_format(image)) {
     case ImageFormat::kJpeg:
-      return jpeg_planes(image, target, out);
+      return jpeg_planes(image, choose, target, out);
     case ImageFormat::kWebp:
-      return webp_planes(image, target, out);
+      return webp_planes(image, choose, target, out);
     default:
       return false;
   }
@@ -218,17 +241,23 @@ Planes ImageDecoder::State::split(const Stored& image) {
   return out;
 }
 
-void ImageDecoder::State::decode_cover(Bytes image, Size target, std::uint8_t* out) {
-  if (options.mode == DecodeMode::kExact) {
-    const Pixels full = decode_full(image);
-    const Size size{full.width, full.height};
-    exact.resize(full.rgb.data(), size, cover_box(size, target), target, out);
-    return;
-  }
-  if (decode_planes(image, target, out)) return;
+void ImageDecoder::State::decode_exact(Bytes image, const ChoosePart& choose, Size target,
+                                       std::uint8_t* out) {
+  const Pixels full = decode_full(image);
+  const Size size{full.width, full.height};
+  const Cut part = cut(choose, size, 1);
+  const bool turned_around = part.orientation != 1;
+  std::uint8_t* const resized = turned_around ? small.reserve(target.pixels() * 3) : out;
+  exact.resize(full.rgb.data(), size, part.box, target, resized);
+  if (turned_around) orient_rgb(resized, target, part.orientation, out);
+}
+
+void ImageDecoder::State::decode_part(Bytes image, const ChoosePart& choose, Size target,
+                                      std::uint8_t* out) {
+  if (options.mode == DecodeMode::kExact) return decode_exact(image, choose, target, out);
+  if (decode_planes(image, choose, target, out)) return;
   const Stored stored = decode_stored(image);
-  const Box box = cover_box(stored.size, oriented(target, stored.orientation));
-  resize_fast(split(stored), box, stored.orientation, target, out);
+  resize_fast(split(stored), cut(choose, stored.size, stored.orientation), target, out);
 }
 
 ImageDecoder::ImageDecoder(DecodeOptions options) : state_(std::make_unique<State>()) {
@@ -242,10 +271,19 @@ const DecodeOptions& ImageDecoder::options() const noexcept { return state_->opt
 
 void ImageDecoder::decode_cover(Bytes image, std::uint32_t width, std::uint32_t height,
                                 std::uint8_t* out) {
+  const auto cover = [=](std::uint32_t image_width, std::uint32_t image_height) {
+    const Box box = cover_box({image_width, image_height}, {width, height});
+    return ImagePart{box.left, box.top, box.right, box.bottom, false};
+  };
+  decode_part(image, cover, width, height, out);
+}
+
+void ImageDecoder::decode_part(Bytes image, const ChoosePart& choose, std::uint32_t width,
+                               std::uint32_t height, std::uint8_t* out) {
   SHARDMILL_CHECK(width > 0 && height > 0);
   state_->trim();
   try {
-    state_->decode_cover(image, {width, height}, out);
+    state_->decode_part(image, choose, {width, height}, out);
   } catch (const std::bad_alloc&) {
     throw image_error(ErrorCode::kResourceExhausted, "out of memory for an image");
   }

@@ -4,6 +4,7 @@
 #include <shardmill/formats/sample.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -27,6 +28,17 @@ struct ImageInfo {
   std::uint32_t bit_depth = 0;    ///< Bits per stored channel.
   std::uint32_t orientation = 1;  ///< EXIF orientation, 1 to 8; 5 to 8 swap width and height.
 };
+
+/// A part of an image as it is shown, in its pixels; edges may fall between pixels.
+struct ImagePart {
+  double left = 0;
+  double top = 0;
+  double right = 0;
+  double bottom = 0;
+  bool flip = false;  ///< Mirrored, left to right, after it was cut out.
+};
+/// Chooses the part for an image that is shown `width` × `height` pixels large.
+using ChoosePart = std::function<ImagePart(std::uint32_t width, std::uint32_t height)>;
 
 /// How images are decoded when they are resized. Full-size output is always exact.
 enum class DecodeMode : std::uint8_t {
@@ -68,6 +80,12 @@ class ImageDecoder {
   /// Resizes so that the shorter side covers the target, cuts the centre, and writes
   /// height * width * 3 bytes (RGB, rows packed) to `out`. REQUIRES: width, height > 0.
   void decode_cover(Bytes image, std::uint32_t width, std::uint32_t height, std::uint8_t* out);
+
+  /// Cuts out the part that `choose` names and resizes it, whatever its proportions, to height *
+  /// width * 3 bytes in `out`. REQUIRES: width, height > 0; the part lies inside the image and is
+  /// not empty.
+  void decode_part(Bytes image, const ChoosePart& choose, std::uint32_t width, std::uint32_t height,
+                   std::uint8_t* out);
 
   /// An image at full size: RGB, rows packed.
   struct Pixels {

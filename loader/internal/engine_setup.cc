@@ -70,7 +70,8 @@ void Engine::check_datasets() const {
       throw Error(ErrorCode::kInvalidArgument, dataset.spec(), {}, "the dataset holds no samples",
                   "check the path with shardmill inspect");
     }
-    if (options().workers == Workers::kThreads && !dataset.format().traits().threads) {
+    if (options().workers == Workers::kThreads && options().num_workers > 0 &&
+        !dataset.format().traits().threads) {
       throw Error(ErrorCode::kInvalidArgument, dataset.spec(), "loader option workers",
                   "are threads, but the format " + std::string(dataset.format().name()) +
                       " cannot be read by several threads of one process",

@@ -13,6 +13,7 @@
 #include "loader/internal/fields.h"
 #include "loader/internal/numbers.h"
 #include "loader/internal/pack.h"
+#include "loader/internal/random_crop.h"
 
 namespace shardmill::internal {
 
@@ -22,6 +23,7 @@ using Form = OutputPlace::Form;
 
 // Asking for the memory that is available takes a while; from here on it is worth it.
 constexpr std::uint64_t kLargeBytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t kGeometryStream = ~std::uint64_t{2};  // of Random, for all images
 constexpr std::uint32_t kUsageEvery = 16;  // samples between two looks at faults and CPU time
 
 std::uint64_t now_ns() noexcept {
@@ -164,6 +166,16 @@ void Producer::produce_image(std::size_t index, const FieldView& field) {
   const OutputPlace& place = places_[index];
   std::byte* const out = memory_.row(place, row_);
   const std::vector<std::uint64_t>& largest = output.row.shape;
+  if (output.crop) {
+    const PlanEntry& plan = slot_->plan[row_];
+    Random random(plan.seed, plan.epoch, plan.position, kGeometryStream);
+    const auto choose = [&](std::uint32_t width, std::uint32_t height) {
+      return random_part(*output.crop, width, height, random);
+    };
+    return decoder_.decode_part(field.bytes, choose, static_cast<std::uint32_t>(largest[1]),
+                                static_cast<std::uint32_t>(largest[0]),
+                                reinterpret_cast<std::uint8_t*>(out));
+  }
   if (!output.padding && output.like.empty()) {
     decoder_.decode_cover(field.bytes, static_cast<std::uint32_t>(largest[1]),
                           static_cast<std::uint32_t>(largest[0]),

@@ -98,4 +98,18 @@ TEST_CASE("Threads: what only processes can do is refused", "[threads]") {
   with.sample_timeout_ms = 100;
   CHECK_THROWS_WITH(Loader((folder / "data.tar").string(), with),
                     Catch::Contains("sample_timeout_ms"));
+  {
+    const auto writer =
+        find_format("hdf5").create(folder / "data.h5", {.fields = {{.name = "txt"}}});
+    Sample sample("key");
+    sample.add("txt", "text");
+    writer->write(sample.view());
+    writer->close();
+  }
+  with = options(2);
+  with.outputs = {bytes_output("text", "txt")};
+  CHECK_THROWS_WITH(Loader((folder / "data.h5").string(), with),
+                    Catch::Contains("hdf5") && Catch::Contains("use worker processes"));
+  with.num_workers = 0;  // one thread
+  CHECK(Loader((folder / "data.h5").string(), with).batches_per_epoch() == 1);
 }

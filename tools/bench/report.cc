@@ -36,7 +36,7 @@ Json run_json(const Row& row, const Settings& settings) {
           {"workers", row.workers},
           {"cache", "warm"},
           {"decode", row.subject->decode.text()},
-          {"shuffle", settings.shuffle == Shuffle::kFull ? "full" : "none"},
+          {"shuffle", shuffle_name(settings.shuffle)},
           {"step_ms", 0},
           {"samples_per_s", row.samples_per_s},
           {"mb_per_s", row.mb_per_s},

@@ -52,6 +52,20 @@ std::uint32_t exif_orientation(Bytes exif) noexcept {
   return 1;
 }
 
+Box stored_box(const Box& shown, Size stored, std::uint32_t orientation) noexcept {
+  Box box = shown;
+  if (orientation >= 5) box = {shown.top, shown.left, shown.bottom, shown.right};
+  const double width = stored.width;
+  const double height = stored.height;
+  const bool from_right =
+      orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+  const bool from_bottom =
+      orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+  if (from_right) box = {width - box.right, box.top, width - box.left, box.bottom};
+  if (from_bottom) box = {box.left, height - box.bottom, box.right, height - box.top};
+  return box;
+}
+
 void orient_rgb(const std::uint8_t* in, Size stored, std::uint32_t orientation, std::uint8_t* out) {
   const Size shown = oriented(stored, orientation);
   const auto row = static_cast<std::ptrdiff_t>(stored.width) * 3;
