@@ -53,8 +53,8 @@ class Reader {
   /// n < size().
   virtual void prefetch(std::uint64_t /*n*/) const noexcept {}
 
-  /// Says where field `field` of sample `n` lies in the file, for messages: `offset 1536`. Empty
-  /// where the format has nothing to say. REQUIRES: n < size().
+  /// Says where field `field` of sample `n` lies in the file, for messages: `offset 1536`, or for
+  /// raw files which one it is. Empty where the format has nothing to say. REQUIRES: n < size().
   virtual std::string where(std::uint64_t /*n*/, std::string_view /*field*/) const { return {}; }
 
   virtual const ShardInfo& info() const noexcept = 0;

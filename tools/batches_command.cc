@@ -89,11 +89,7 @@ class BatchesCommand : public Command {
     app.add_option("--world-size", options_.world_size, "Ranks; default: from the environment")
         ->type_name("N");
     app.add_flag("--all-ranks", all_ranks_, "Show every rank's batches, one rank after the other");
-    const std::map<std::string, Uneven> policies = {
-        {"pad", Uneven::kPad}, {"drop", Uneven::kDrop}, {"exact", Uneven::kExact}};
-    app.add_option("--uneven", options_.uneven, "Where shares are unequal: pad, drop or exact")
-        ->transform(CLI::Transformer(policies, CLI::ignore_case))
-        ->default_str("pad");
+    add_uneven_option(app, options_.uneven);
     app.add_flag("--drop-last", options_.drop_last, "Drop a last batch that is not full");
     app.add_option("--from", from_, "First batch to show, counted from 0")
         ->type_name("B")
@@ -151,6 +147,9 @@ class BatchesCommand : public Command {
       const RankInfo found = detect_rank();
       options_.rank = found.rank;
       options_.world_size = found.world_size;
+    } else if (options_.world_size == kAuto) {
+      throw Error(ErrorCode::kInvalidArgument, "--world-size", {}, "is missing beside --rank",
+                  "give it");
     } else if (options_.rank == kAuto) {
       if (!all_ranks_) {
         throw Error(ErrorCode::kInvalidArgument, "--rank", {}, "is missing beside --world-size",

@@ -45,13 +45,42 @@ std::string with_kind(const std::string& spec, const std::string& kind) {
   return kind.empty() ? spec : spec + "#as=" + kind;
 }
 
+namespace {
+
+// An option that takes one of a few words.
+template <class Value>
+CLI::Option* add_word_option(CLI::App& app, const std::string& name, Value& value,
+                             const std::vector<std::pair<std::string, Value>>& words,
+                             const std::string& help) {
+  std::string all;
+  for (const auto& [word, meaning] : words) all += (all.empty() ? "" : "|") + word;
+  const auto set = [&value, name, words, all](const std::string& text) {
+    for (const auto& [word, meaning] : words) {
+      if (word != text) continue;
+      value = meaning;
+      return;
+    }
+    throw CLI::ValidationError(name, "\"" + text + "\" is not one of " + all);
+  };
+  return app.add_option_function<std::string>(name, set, help)
+      ->type_name(all)
+      ->default_str(words.front().first);
+}
+
+}  // namespace
+
 CLI::Option* add_shuffle_option(CLI::App& app, Shuffle& value) {
-  const std::map<std::string, Shuffle> names = {
-      {"none", Shuffle::kNone}, {"full", Shuffle::kFull}, {"block", Shuffle::kBlock}};
-  return app.add_option("--shuffle", value, "Order of the samples")
-      ->type_name("none|full|block")
-      ->transform(CLI::CheckedTransformer(names, CLI::ignore_case).description(""))
-      ->default_str("none");
+  return add_word_option<Shuffle>(
+      app, "--shuffle", value,
+      {{"none", Shuffle::kNone}, {"full", Shuffle::kFull}, {"block", Shuffle::kBlock}},
+      "Order of the samples");
+}
+
+CLI::Option* add_uneven_option(CLI::App& app, Uneven& value) {
+  return add_word_option<Uneven>(
+      app, "--uneven", value,
+      {{"pad", Uneven::kPad}, {"drop", Uneven::kDrop}, {"exact", Uneven::kExact}},
+      "What happens where the ranks' shares are unequal");
 }
 
 }  // namespace shardmill::tools

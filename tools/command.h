@@ -46,5 +46,7 @@ std::string with_kind(const std::string& spec, const std::string& kind);
 
 /// Adds `--shuffle none|full|block`.
 CLI::Option* add_shuffle_option(CLI::App& app, Shuffle& value);
+/// Adds `--uneven pad|drop|exact`.
+CLI::Option* add_uneven_option(CLI::App& app, Uneven& value);
 
 }  // namespace shardmill::tools

@@ -44,6 +44,13 @@ void FolderReader::read(std::uint64_t n, SampleView& out) {
   finish(sample, out);
 }
 
+std::string FolderReader::where(std::uint64_t n, std::string_view field) const {
+  for (const IndexFile& file : index_.files(index_.sample(n))) {
+    if (index_.field(file) == field) return "file " + std::string(index_.path(file));
+  }
+  return {};
+}
+
 void FolderReader::peek(std::uint64_t n, SampleView& out) {
   SHARDMILL_CHECK(n < size());
   const IndexSample& sample = index_.sample(n);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,7 @@ class FolderReader final : public Reader {
   void read(std::uint64_t n, SampleView& out) override;
   /// Maps large files instead of reading them.
   void peek(std::uint64_t n, SampleView& out) override;
+  std::string where(std::uint64_t n, std::string_view field) const override;
   const ShardInfo& info() const noexcept override { return info_; }
 
  private:

@@ -74,8 +74,8 @@ std::optional<ErrorInfo> Producer::try_sample(const SlotControl& slot, const Slo
     std::string text = sample_place(sample.key, field != nullptr       ? field->name
                                                 : output.field.empty() ? output.name
                                                                        : output.field);
-    const std::string offset = field != nullptr ? reader_.where(number, field->name) : "";
-    return offset.empty() ? text : text + " at " + offset;
+    const std::string where = field != nullptr ? reader_.where(number, field->name) : "";
+    return where.empty() ? text : text + " (" + where + ")";
   };
   try {
     const std::uint64_t begin = now_ns();

@@ -239,7 +239,7 @@ TEST_CASE("A damaged value is an error that names shard, sample and field", "[lo
       CHECK(error.code() == ErrorCode::kDataLoss);
     }
     CHECK_THAT(message, Catch::StartsWith((folder / "data.tar").string() +
-                                          ": sample \"s113\" field \"cls\" at offset 13824: not a "
+                                          ": sample \"s113\" field \"cls\" (offset 13824): not a "
                                           "decimal number of int64: \"thirteen\""));
     CHECK((message.find("(worker ") != std::string::npos) == (workers > 0));
     REQUIRE(loader.next(batch));  // goes on behind the damaged batch

@@ -117,7 +117,13 @@ TEST_CASE("batches lists keys for people, and refuses wrong usage", "[batches]")
   CHECK(listed.out.find("\n  0\t") != std::string::npos);
   CHECK(listed.out.find("105: 2 shown once, 0 repeats, 103 not shown") != std::string::npos);
   CHECK(fixture.run("batches data --rank 4 --world-size 4").status != 0);
-  CHECK(fixture.run("batches data --world-size 4").status != 0);
+  CHECK(fixture.run("batches data --world-size 4").status == 2);
+  CHECK(fixture.run("batches data --rank 1").status == 2);
+  const CommandResult shuffled = fixture.run("batches data --shuffle some");
+  CHECK(shuffled.status == 2);
+  CHECK(shuffled.err ==
+        "shardmill: --shuffle: \"some\" is not one of none|full|block; see shardmill "
+        "batches --help\n");
   CHECK(fixture.run("batches data --workers some").status != 0);
   CHECK(fixture.run("batches data --decode none").status != 0);
   CHECK(fixture.run("batches data --batch-size 0").status == 2);
