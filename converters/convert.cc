@@ -66,6 +66,7 @@ class ShardWriter {
       : sources_(sources),
         plan_(plan),
         format_(find_format(options.format)),
+        vlen_(options.hdf5_vlen),
         directory_(std::move(directory)),
         reader_(sources),
         transform_(options) {}
@@ -76,7 +77,7 @@ class ShardWriter {
     written.entry.url = planned.url;
     std::vector<SampleSum> sums;
     sums.reserve(planned.samples);
-    const auto writer = format_.create(path, {plan_.fields, planned.samples});
+    const auto writer = format_.create(path, {plan_.fields, planned.samples, vlen_});
     for (std::uint64_t i = 0; i < planned.samples; ++i) {
       const std::uint64_t bytes = copy_sample(planned, i, *writer, written, sums);
       context.advance(1, bytes);
@@ -130,6 +131,7 @@ class ShardWriter {
   const SourceSet& sources_;
   const ConvertPlan& plan_;
   const Format& format_;
+  bool vlen_;
   fs::path directory_;
   internal::SourceReader reader_;
   internal::Transform transform_;
@@ -146,6 +148,9 @@ void check_options(const ConvertOptions& options) {
     find_format(options.format);
   } catch (const Error& error) {
     wrong_option("--to", error.info().cause, error.info().remedy);
+  }
+  if (options.hdf5_vlen && options.format != "hdf5") {
+    wrong_option("--hdf5-layout", "is for --to hdf5 alone", "leave it out");
   }
   if (options.shard_bytes == 0) wrong_option("--shard-size", "is 0", "give a size such as 1G");
   if (options.name.empty() || options.name.front() == '.' ||

@@ -39,6 +39,7 @@ struct ConvertOptions {
   std::string name = "shard";       ///< Shards are called NAME-000000.SUFFIX.
   ImageOutput image_output = ImageOutput::kKeep;
   std::optional<ImageSize> image_size = {};  ///< Needed by, and only for, ImageOutput::kRaw.
+  bool hdf5_vlen = false;  ///< HDF5: byte strings as variable-length uint8, for existing code.
 
   // How it is done; none of this changes a byte of the result.
   int jobs = 0;          ///< Processes; 0: one per usable CPU; 1: the calling process alone.

@@ -36,6 +36,8 @@ struct WriteOptions {
   /// Number of samples that will be written, if known; 0 otherwise. HDF5 stores arrays
   /// contiguously when it is known.
   std::uint64_t samples = 0;
+  /// HDF5: byte strings as rows of variable-length uint8, instead of data and offsets.
+  bool vlen = false;
 };
 
 /// Appends samples to one shard. One thread.

@@ -65,6 +65,10 @@ class ConvertCommand : public Command {
     app.add_option("--image-format", image_format_, "keep: bytes as stored; raw: decoded arrays")
         ->type_name("keep|raw")
         ->check(CLI::IsMember({"keep", "raw"}));
+    app.add_option("--hdf5-layout", hdf5_layout_,
+                   "Byte strings in HDF5: flat (data and offsets) or vlen (rows)")
+        ->type_name("flat|vlen")
+        ->check(CLI::IsMember({"flat", "vlen"}));
     app.add_option("--jobs", options_.jobs, "Processes; default: usable CPUs")
         ->type_name("N")
         ->check(CLI::PositiveNumber);
@@ -82,6 +86,7 @@ class ConvertCommand : public Command {
     for (auto path = paths_.begin(); path + 1 != paths_.end(); ++path) {
       options_.sources.push_back(with_kind(*path, kind_));
     }
+    options_.hdf5_vlen = hdf5_layout_ == "vlen";
     if (image_format_ == "raw") options_.image_output = ImageOutput::kRaw;
     const ConvertReport report = convert(options_, console.observer());
     if (console.json) {
@@ -127,6 +132,7 @@ class ConvertCommand : public Command {
   std::vector<std::string> paths_;
   std::string kind_;
   std::string image_format_ = "keep";
+  std::string hdf5_layout_ = "flat";
   std::string on_error_ = "fail";
   ConvertOptions options_;
 };

@@ -35,7 +35,10 @@ std::string shape_text(const ArrayType& type) {
 }  // namespace
 
 Hdf5Writer::Hdf5Writer(const std::filesystem::path& path, const WriteOptions& options)
-    : path_(path), temporary_(internal::temporary_name(path)), promised_(options.samples) {
+    : path_(path),
+      temporary_(internal::temporary_name(path)),
+      promised_(options.samples),
+      vlen_(options.vlen) {
   keys_.spec.name = kKeyGroup;
   keys_.data.emplace(std::string(kKeyGroup) + "/data", ArrayType{DType::kUInt8, {}}, 0);
   keys_.offsets.push_back(0);
@@ -65,6 +68,10 @@ Hdf5Writer::Column Hdf5Writer::make_column(const FieldSpec& spec) const {
   const std::string place = "field \"" + escape(spec.name) + "\"";
   switch (spec.kind) {
     case FieldKind::kBytes:
+      if (vlen_) {
+        column.rows.emplace(spec.name, promised_);
+        break;
+      }
       column.data.emplace(spec.name + "/data", ArrayType{DType::kUInt8, {}}, 0);
       column.offsets.push_back(0);
       break;
@@ -237,6 +244,10 @@ void Hdf5Writer::append_value(Column& column) {
       append(*column.data, column.bytes);
       break;
     case FieldKind::kBytes:
+      if (column.rows) {
+        append(*column.rows, as_bytes(column.header), column.bytes);
+        break;
+      }
       append(*column.data, as_bytes(column.header));
       append(*column.data, column.bytes);
       column.offsets.push_back(column.data->rows());
@@ -256,7 +267,11 @@ void Hdf5Writer::append_absent(Column& column) {
       column.data->append_zeros(file_.get());
       break;
     case FieldKind::kBytes:
-      column.offsets.push_back(column.data->rows());
+      if (column.rows) {
+        append(*column.rows, {}, {});
+      } else {
+        column.offsets.push_back(column.data->rows());
+      }
       break;
   }
 }
@@ -264,6 +279,12 @@ void Hdf5Writer::append_absent(Column& column) {
 void Hdf5Writer::append(GrowingDataset& dataset, Bytes bytes) {
   if (dataset.would_write(bytes.size())) open_file(false);
   dataset.append(file_.get(), bytes);
+  check_output();
+}
+
+void Hdf5Writer::append(VlenDataset& dataset, Bytes first, Bytes second) {
+  if (dataset.would_write(first.size() + second.size())) open_file(false);
+  dataset.append(file_.get(), first, second);
   check_output();
 }
 
@@ -286,7 +307,7 @@ void Hdf5Writer::open_file(bool small) {
   };
   make_group(keys_.spec.name);
   for (const Column& column : columns_) {
-    if (column.spec.kind == FieldKind::kBytes) make_group(column.spec.name);
+    if (column.spec.kind == FieldKind::kBytes && !vlen_) make_group(column.spec.name);
   }
 }
 
@@ -339,6 +360,10 @@ void Hdf5Writer::finish_column(const std::string& name, Column& column) {
   const auto bytes_of = [](const auto& vector) { return std::as_bytes(std::span(vector)); };
   switch (column.spec.kind) {
     case FieldKind::kBytes:
+      if (column.rows) {
+        column.rows->finish(file_.get());
+        break;
+      }
       column.data->finish(file_.get());
       finish_vector(name + "/offsets", DType::kUInt64, bytes_of(column.offsets));
       break;
@@ -353,7 +378,7 @@ void Hdf5Writer::finish_column(const std::string& name, Column& column) {
   }
   check_output();
   if (column.present.empty()) return;
-  const bool bytes = column.spec.kind == FieldKind::kBytes;
+  const bool bytes = column.spec.kind == FieldKind::kBytes && !column.rows;
   finish_vector(bytes ? name + "/present" : name + std::string(kPresentSuffix), DType::kUInt8,
                 bytes_of(column.present));
   check_output();

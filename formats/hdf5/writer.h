@@ -12,6 +12,7 @@
 
 #include "formats/hdf5/internal/growing_dataset.h"
 #include "formats/hdf5/internal/output_driver.h"
+#include "formats/hdf5/internal/vlen_dataset.h"
 
 namespace shardmill::hdf5 {
 
@@ -30,6 +31,7 @@ class Hdf5Writer final : public Writer {
   struct Column {
     FieldSpec spec;
     std::optional<GrowingDataset> data;  // of bytes and arrays
+    std::optional<VlenDataset> rows;     // of bytes instead, in the vlen layout
     std::vector<std::uint64_t> offsets;  // of bytes
     std::vector<std::int64_t> classes;
     std::vector<std::uint8_t> present;  // filled from the first absent value on
@@ -48,6 +50,7 @@ class Hdf5Writer final : public Writer {
   void append_value(Column& column);
   void append_absent(Column& column);
   void append(GrowingDataset& dataset, Bytes bytes);
+  void append(VlenDataset& dataset, Bytes first, Bytes second);
   void open_file(bool small);
   void check_output() const;
   void finish_column(const std::string& name, Column& column);
@@ -61,6 +64,7 @@ class Hdf5Writer final : public Writer {
   std::filesystem::path path_;
   std::filesystem::path temporary_;
   std::uint64_t promised_;
+  bool vlen_;
   std::uint64_t samples_ = 0;
   OutputStatus status_;
   FileHandle file_;

@@ -37,6 +37,19 @@ TEST_CASE("convert carries every format into every format", "[convert]") {
   }
 }
 
+TEST_CASE("convert writes rows of variable length where HDF5 is to have them", "[convert]") {
+  TemporaryFolder folder;
+  make_classes(folder / "raw", 3, 5);
+  auto options = options_for(folder / "raw", folder / "vlen", "hdf5");
+  options.hdf5_vlen = true;
+  convert(options);
+  CHECK(verify_equal((folder / "raw").string(), (folder / "vlen").string(), {}).ok());
+  convert(options_for(folder / "raw", folder / "flat", "hdf5"));
+  CHECK(read_text(folder / "vlen/shard-000000.h5") != read_text(folder / "flat/shard-000000.h5"));
+  options.format = "tar";
+  CHECK_THROWS_AS(convert(options), Error);
+}
+
 TEST_CASE("convert writes the same bytes again and for any number of jobs", "[convert]") {
   TemporaryFolder folder;
   make_classes(folder / "raw", 2, 12);

@@ -62,8 +62,10 @@ Sample image_sample(unsigned n, std::size_t jpg_bytes) {
 }
 
 void write_images(const std::filesystem::path& path, unsigned count, std::size_t jpg_bytes,
-                  bool known) {
-  const auto writer = find_format("hdf5").create(path, image_options(known ? count : 0));
+                  bool known, bool vlen = false) {
+  WriteOptions options = image_options(known ? count : 0);
+  options.vlen = vlen;
+  const auto writer = find_format("hdf5").create(path, options);
   for (unsigned n = 0; n < count; ++n) writer->write(image_sample(n, jpg_bytes).view());
   writer->close();
 }
@@ -116,7 +118,9 @@ TEST_CASE("hdf5 returns what was written", "[formats][hdf5]") {
   const bool known = GENERATE(true, false);
   const std::size_t jpg_bytes = GENERATE(0, 10, 300'000);
   const Access access = GENERATE(Access::kMap, Access::kRead);
-  write_images(folder / "a.h5", 20, jpg_bytes, known);
+  const bool vlen = GENERATE(false, true);
+  CAPTURE(known, vlen, jpg_bytes);
+  write_images(folder / "a.h5", 20, jpg_bytes, known, vlen);
   REQUIRE(find_format("hdf5").recognises(folder / "a.h5"));
   Opened opened(folder / "a.h5", access);
   REQUIRE(opened.reader().size() == 20);
@@ -131,8 +135,9 @@ TEST_CASE("hdf5 gives equal bytes for equal input", "[formats][hdf5]") {
   TemporaryFolder folder;
   const bool known = GENERATE(true, false);
   const std::size_t jpg_bytes = GENERATE(10, 300'000);
-  write_images(folder / "a.h5", 20, jpg_bytes, known);
-  write_images(folder / "b.h5", 20, jpg_bytes, known);
+  const bool vlen = GENERATE(false, true);
+  write_images(folder / "a.h5", 20, jpg_bytes, known, vlen);
+  write_images(folder / "b.h5", 20, jpg_bytes, known, vlen);
   REQUIRE(test::read_text(folder / "a.h5") == test::read_text(folder / "b.h5"));
 }
 
@@ -144,7 +149,7 @@ TEST_CASE("hdf5 keeps small shards small", "[formats][hdf5]") {
 
 TEST_CASE("hdf5 holds a shard without samples", "[formats][hdf5]") {
   TemporaryFolder folder;
-  write_images(folder / "a.h5", 0, 0, false);
+  write_images(folder / "a.h5", 0, 0, false, GENERATE(false, true));
   REQUIRE(Opened(folder / "a.h5").reader().size() == 0);
 }
 

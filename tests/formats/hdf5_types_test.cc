@@ -322,6 +322,56 @@ TEST_CASE("hdf5 says which fields it leaves out", "[formats][hdf5]") {
   CHECK(shard.reader().info().warnings[1].find("field \"refs\" is left out") == 0);
 }
 
+TEST_CASE("hdf5 shards of the vlen layout are h5py's vlen datasets", "[formats][hdf5]") {
+  TemporaryFolder folder;
+  const fs::path path = folder / "v.h5";
+  WriteOptions options;
+  options.fields = {{"cls", FieldKind::kClass, {}, false},
+                    {"jpg", FieldKind::kBytes, {}, false},
+                    {"txt", FieldKind::kBytes, {}, true}};
+  options.vlen = true;
+  const auto writer = hdf5().create(path, options);
+  std::string wanted;
+  for (int n = 0; n < 9000; ++n) {
+    Sample sample("key" + std::to_string(n));
+    sample.add("cls", std::to_string(n % 7));
+    sample.add("jpg", std::string(static_cast<std::size_t>(n % 500), static_cast<char>(n)));
+    if (n % 2 == 0) sample.add("txt", "text");
+    writer->write(sample.view());
+  }
+  writer->close();
+  const auto read = test::run_command(
+      "/usr/bin/python3 -c \"import h5py; f = h5py.File('" + path.string() +
+      "'); j = f['jpg']; print(j.shape, h5py.check_vlen_dtype(j.dtype), len(j[8999]),"
+      " j[4097].tobytes() == bytes([4097 % 256] * 97), f['txt'][4].tobytes(), "
+      "f['txt__present'][5])\"");
+  if (read.err.find("No module named") != std::string::npos) return test::skip("no h5py");
+  CHECK(read.out == "(9000,) uint8 499 True b'text' 0\n");
+
+  const std::string good = dump(path.string(), Access::kMap);
+  CHECK(std::count(good.begin(), good.end(), '\n') == 9000 * 2 + 4500);
+  const std::string whole = test::read_text(path);
+  for (std::size_t part = 0; part < 64; ++part) {
+    test::write_text(path, whole.substr(0, whole.size() * part / 64));
+    CHECK(refusal(path.string()).code == ErrorCode::kDataLoss);
+  }
+  std::size_t errors = 0;
+  for (std::size_t at = 8; at < whole.size(); at += at < 20000 ? 211 : 40009) {
+    std::string bent = whole;
+    bent[at] ^= 0x04;
+    test::write_text(path, bent);
+    try {
+      const std::string got = dump(path.string(), Access::kMap);
+      CHECK(std::count(got.begin(), got.end(), '\n') == 9000 * 2 + 4500);
+    } catch (const Error& error) {
+      CHECK((error.code() == ErrorCode::kDataLoss || error.code() == ErrorCode::kUnsupported ||
+             error.code() == ErrorCode::kInvalidArgument));
+      ++errors;
+    }
+  }
+  CHECK(errors > 5);
+}
+
 TEST_CASE("hdf5 finds damage of filtered chunks and heaps", "[formats][hdf5][cases]") {
   TemporaryFolder folder;
   if (!h5py(folder, R"(

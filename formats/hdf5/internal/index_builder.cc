@@ -164,6 +164,9 @@ class Builder {
 
   void add_numbers(const std::string& name) {
     const OpenDataset dataset = open_dataset(root_.get(), path_, name);
+    if (dataset.dims.size() == 1 && is_byte_sequence(dataset.type.get())) {
+      return add_rows_of_bytes(dataset, name);
+    }
     if (!dataset.element || dataset.dims.empty()) {
       unsupported(dataset.place(),
                   "values of type " + type_name(dataset.type.get()) + " are not supported",
@@ -180,11 +183,23 @@ class Builder {
     ColumnRecord column = new_column(name, is_class ? ColumnKind::kClass : ColumnKind::kArray);
     set_type(column, row_of(dataset));
     column.data = extent(dataset);
+    add_present(name, column);
+    index_.columns.push_back(column);
+  }
+
+  void add_present(const std::string& name, ColumnRecord& column) {
     const std::string present = name + std::string(kPresentSuffix);
-    if (H5Lexists(root_.get(), present.c_str(), H5P_DEFAULT) > 0) {
-      column.present = own_vector(present, DType::kUInt8);
-      check_rows(present, column.present.rows, index_.samples);
-    }
+    if (H5Lexists(root_.get(), present.c_str(), H5P_DEFAULT) <= 0) return;
+    column.present = own_vector(present, DType::kUInt8);
+    check_rows(present, column.present.rows, index_.samples);
+  }
+
+  void add_rows_of_bytes(const OpenDataset& dataset, const std::string& name) {
+    check_rows(name, dataset.dims[0], index_.samples);
+    ColumnRecord column = new_column(name, ColumnKind::kSequence);
+    column.heap_base = base_;
+    column.data = references(dataset);
+    add_present(name, column);
     index_.columns.push_back(column);
   }
 
@@ -298,9 +313,7 @@ class Builder {
     if (row.varies()) {
       column.dtype = static_cast<std::uint64_t>(row.dtype);
       if (member || row.kind == RowKind::kNumberSequence) return library_extent(dataset, 1, source);
-      ExtentRecord references = extent(dataset, kReferenceBytes, true);
-      if (references.storage == Storage::kLibrary) references.row_bytes = 1;
-      return references;
+      return references(dataset);
     }
     std::vector<std::uint64_t> shape(dataset.dims.begin() + 1, dataset.dims.end());
     shape.insert(shape.end(), row.inner.begin(), row.inner.end());
@@ -346,6 +359,12 @@ class Builder {
     record.path_size = source.size();
     check_filters(dataset, path_);  // now, and not at the first read in a worker
     warn_of_large_chunks(dataset);
+    return record;
+  }
+
+  ExtentRecord references(const OpenDataset& dataset) {
+    ExtentRecord record = extent(dataset, kReferenceBytes, true);
+    if (record.storage == Storage::kLibrary) record.row_bytes = 1;
     return record;
   }
 

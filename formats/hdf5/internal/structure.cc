@@ -44,6 +44,7 @@ class StructureHasher {
     for (const ExtentRecord* extent : {&column.data, &column.offsets, &column.present}) {
       add_place(*extent);
     }
+    if (column.kind == ColumnKind::kSequence) add_values(column.data);  // references
     add_values(column.offsets);
     add_values(column.present);
   }
