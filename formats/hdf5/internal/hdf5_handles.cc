@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "formats/hdf5/internal/lzf.h"
+#include "formats/hdf5/internal/object_header.h"
 #include "formats/hdf5/internal/superblock.h"
 #include "formats/internal/input_file.h"
 
@@ -74,19 +75,38 @@ void fail_reading(const std::string& path, const std::string& place, const std::
               "copy or convert the file again");
 }
 
+namespace {
+
+// Follows the root group's header, as the library does before anything else, wherever it leads.
+// Returns what is wrong with it.
+std::string root_damage(internal::InputFile& file, const Superblock& block) {
+  try {
+    read_object_header(file, block.base, block.root, "root group");
+    return {};
+  } catch (const Error& error) {
+    return error.info().cause;
+  }
+}
+
+}  // namespace
+
 FileHandle open_for_reading(const std::string& path) {
   bool grew = false;
+  std::string reason;
   {
     internal::InputFile file(path, Access::kRead);
-    grew = check_superblock(file).end_of_file < file.size();
+    const Superblock block = check_superblock(file);
+    grew = block.end_of_file < file.size();
+    reason = root_damage(file, block);
   }
-  std::string reason;
-  FileHandle file = open_read_only(path, false, reason);
-  // A file that this process has open already can only be opened with the same locking flag.
-  if (!file && reason.find("locking flag") != std::string::npos) {
-    file = open_read_only(path, true, reason);
+  if (reason.empty()) {
+    FileHandle file = open_read_only(path, false, reason);
+    // A file that this process has open already can only be opened with the same locking flag.
+    if (!file && reason.find("locking flag") != std::string::npos) {
+      file = open_read_only(path, true, reason);
+    }
+    if (file) return file;
   }
-  if (file) return file;
   // The superblock is written again when a file is closed: until then it knows a shorter end.
   throw Error(ErrorCode::kDataLoss, path, {},
               (grew ? "not closed by its writer, or damaged: " : "cannot open as HDF5: ") + reason,

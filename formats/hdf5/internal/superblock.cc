@@ -55,7 +55,9 @@ Superblock parse(internal::InputFile& file, std::uint64_t position) {
                     " bytes, only 8 are supported",
                 "copy it with h5repack, or the file is damaged");
   }
-  const Bytes addresses = file.bytes(addresses_at, 24);
+  // Behind the addresses stands that of the root group; in old files a table entry, name first.
+  const Bytes addresses = file.bytes(addresses_at, old ? 48 : 32);
+  block.root = little_endian<std::uint64_t>(addresses, old ? 40 : 24);
   // Stored is an absolute end that includes the stored base. The library accepts a file that was
   // moved behind another user block; what counts then is where the signature was found.
   const auto base = little_endian<std::uint64_t>(addresses, 0);

@@ -13,6 +13,7 @@ struct Superblock {
   std::uint64_t position = 0;  ///< Where the signature stands: 0 or after a user block.
   int version = 0;
   std::uint64_t base = 0;         ///< Added to every address stored in the file.
+  std::uint64_t root = 0;         ///< Stored address of the root group's object header.
   std::uint64_t end_of_file = 0;  ///< Stored end, relative to the beginning of the file.
   bool open_for_writing = false;  ///< The writer's mark, set while it has the file open.
 };
