@@ -56,7 +56,99 @@ def tar_read(path, order):
     return run
 
 
-PEERS = {"tar": (tar_write, tar_read, "Python mmap slices", "Python tarfile")}
+def lmdb_write(path, samples, size, pool):
+    import lmdb
+    view = memoryview(pool)
+    with lmdb.open(path, map_size=1 << 40, lock=False) as environment:
+        for begin in range(0, samples, 1000):  # as the converters of BasicSR and Caffe commit
+            with environment.begin(write=True) as transaction:
+                for n in range(begin, min(samples, begin + 1000)):
+                    transaction.put(b"%09d" % n, view[n % 4096 : n % 4096 + size])
+
+
+def lmdb_read(path, order):
+    import lmdb
+    environment = lmdb.open(path, readonly=True, lock=False, readahead=False)
+    transaction = environment.begin(buffers=True)
+    keys = [b"%09d" % n for n in order]
+
+    def run():
+        total = 0
+        for key in keys:
+            total += transaction.get(key)[0]
+        return total
+
+    return run
+
+
+def hdf5_write(path, samples, size, pool):
+    import h5py
+    import numpy
+    view = numpy.frombuffer(pool, "u1")
+    with h5py.File(path, "w") as file:
+        values = file.create_dataset("bin", (samples,), h5py.vlen_dtype("u1"))
+        for n in range(samples):
+            values[n] = view[n % 4096 : n % 4096 + size]
+    sync(path)
+
+
+def hdf5_read(path, order):
+    import h5py
+    values = h5py.File(path, "r")["bin"]
+
+    def run():
+        total = 0
+        for n in order:
+            total += int(values[n][0])
+        return total
+
+    return run
+
+
+PEERS = {
+    "tar": (tar_write, tar_read, "Python mmap slices", "Python tarfile"),
+    "lmdb": (lmdb_write, lmdb_read, "py-lmdb, buffers=True", "py-lmdb"),
+    "hdf5": (hdf5_write, hdf5_read, "h5py, vlen rows", "h5py, vlen rows"),
+}
+
+
+def hdf5_images(arguments):
+    """Rows of images in somebody's file: 8 in a chunk, as they are and compressed."""
+    import h5py
+    import numpy
+    count = max(64, arguments.samples // 4)
+    random_values = numpy.random.default_rng(3)
+    # Smooth, as images are: noise would not compress.
+    images = numpy.cumsum(random_values.integers(-2, 3, (64, 224, 224, 3)), axis=2).astype("u1")
+    order = list(range(count))
+    random.Random(4).shuffle(order)
+    rows = []
+    for kind, options in (("unfiltered", {}), ("deflate", {"compression": "gzip"})):
+        path = os.path.join(arguments.work, f"images-{kind}.h5")
+        chunk = 8 if kind == "unfiltered" else 1
+        with h5py.File(path, "w") as file:
+            data = file.create_dataset("x", (count, 224, 224, 3), "u1", chunks=(chunk, 224, 224, 3),
+                                       **options)
+            for n in range(0, count, 64):
+                data[n : n + 64] = images[: min(64, count - n)]
+        command = [arguments.bench, "--read", path, str(arguments.repeats)]
+        ours = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        with h5py.File(path, "r") as file:
+            data = file["x"]
+
+            def run():
+                total = 0
+                for n in order:
+                    total += int(data[n][0, 0, 0])
+                return total
+
+            run()
+            peer = rate(count, arguments.repeats, run)
+        rows.append((f"images, {kind}, /s", ours["warm_reads_per_s"], "h5py", peer))
+        if kind == "unfiltered":
+            rows.append(("the same with one copy, /s", ours["copied_reads_per_s"], "h5py", peer))
+        os.remove(path)
+    return rows
 
 
 def measure(name, arguments):
@@ -72,6 +164,8 @@ def measure(name, arguments):
         ("the same with an index, ms", ours["open_100k_indexed_ms"], "", None),
         ("members indexed/s", ours["index_members_per_s"], "", None),
     ]
+    if name == "lmdb":
+        rows.append(("open 1,000,000 keys, ms", ours["open_1m_ms"], "", None))
     if name in PEERS:
         write, read, reader, writer = PEERS[name]
         path = os.path.join(arguments.work, "peer-" + name)
@@ -86,6 +180,9 @@ def measure(name, arguments):
         run()
         peer = rate(arguments.samples, arguments.repeats, run)
         rows.insert(0, ("warm random reads/s", ours["warm_reads_per_s"], reader, peer))
+        if name == "hdf5":
+            rows.insert(1, ("the same, vlen layout", ours["vlen_reads_per_s"], reader, peer))
+            rows[2:2] = hdf5_images(arguments)
     return rows
 
 

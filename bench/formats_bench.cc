@@ -52,8 +52,9 @@ std::string random_bytes(std::size_t size) {
 }
 
 void write_shard(const Format& format, const fs::path& path, std::uint64_t samples,
-                 std::uint64_t size, const std::string& pool) {
+                 std::uint64_t size, const std::string& pool, bool vlen = false) {
   WriteOptions options;
+  options.vlen = vlen;
   options.samples = samples;
   options.fields = {{"bin"}};
   const auto writer = format.create(path, options);
@@ -126,15 +127,18 @@ double cold_reads(const Format& format, const fs::path& path, std::uint64_t coun
   return static_cast<double>(count) / (now() - begin);
 }
 
-double warm_reads(const Format& format, const fs::path& path, int repeats) {
+// With `copy`, each value is copied into one buffer, as into a batch.
+double warm_reads(const Format& format, const fs::path& path, int repeats, bool copy = false) {
   const auto index = format.build_index(path, Access::kMap);
   const auto reader = format.open(path, index, Access::kMap);
   const auto order = random_order(reader->size());
   SampleView sample;
+  std::vector<std::byte> buffer;
   volatile unsigned sum = 0;
   const auto pass = [&] {
     for (const std::uint64_t n : order) {
       reader->read(n, sample);
+      if (copy) buffer.assign(sample.fields[0].bytes.begin(), sample.fields[0].bytes.end());
       sum = sum + static_cast<unsigned>(sample.fields[0].bytes[0]);
     }
   };
@@ -148,6 +152,16 @@ void write_sidecar(const Format& format, const fs::path& path) {
   const internal::IndexEntry entry{reader->size(), internal::stamp_of(format.data_file(path)),
                                    reader->info(), bytes};
   internal::write_index_file(internal::sidecar_path(path), {&entry, 1});
+}
+
+void print(const std::map<std::string, double>& out) {
+  std::string text;
+  for (const auto& [key, value] : out) {
+    char number[64];
+    std::snprintf(number, sizeof number, "%.6g", value);
+    text += (text.empty() ? "{\"" : ", \"") + key + "\": " + number;
+  }
+  std::printf("%s}\n", text.c_str());
 }
 
 int run(const std::string& name, const fs::path& folder, std::uint64_t samples, std::uint64_t size,
@@ -181,13 +195,24 @@ int run(const std::string& name, const fs::path& folder, std::uint64_t samples, 
       1e5 / median(repeats, [&] { format.build_index(small, Access::kMap); });
   write_sidecar(format, small);
   out["open_100k_indexed_ms"] = 1e3 * median(repeats, [&] { Dataset::open(small.string()); });
-  std::string text;
-  for (const auto& [key, value] : out) {
-    char number[64];
-    std::snprintf(number, sizeof number, "%.6g", value);
-    text += (text.empty() ? "{\"" : ", \"") + key + "\": " + number;
+  if (name == "lmdb") {
+    write_shard(format, small, 1'000'000, 16, pool);
+    out["open_1m_ms"] =
+        1e3 * median(repeats, [&] { OpenShard shard(format, small, Access::kMap); });
   }
-  std::printf("%s}\n", text.c_str());
+  if (name == "hdf5") {
+    write_shard(format, large, samples, size, pool, true);
+    out["vlen_reads_per_s"] = warm_reads(format, large, repeats);
+  }
+  print(out);
+  return 0;
+}
+
+// Reads an existing file.
+int read_file(const fs::path& path, int repeats) {
+  const Format& format = OpenShard(path).format();
+  print({{"warm_reads_per_s", warm_reads(format, path, repeats)},
+         {"copied_reads_per_s", warm_reads(format, path, repeats, true)}});
   return 0;
 }
 
@@ -195,10 +220,14 @@ int run(const std::string& name, const fs::path& folder, std::uint64_t samples, 
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fprintf(stderr, "usage: formats_bench FORMAT FOLDER [SAMPLES [BYTES [REPEATS]]]\n");
+    std::fprintf(
+        stderr, "usage: formats_bench FORMAT FOLDER [SAMPLES [BYTES [REPEATS]]], or --read FILE\n");
     return 2;
   }
   try {
+    if (std::string(argv[1]) == "--read") {
+      return read_file(argv[2], argc > 3 ? std::atoi(argv[3]) : 3);
+    }
     return run(argv[1], argv[2], argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 4000,
                argc > 4 ? std::strtoull(argv[4], nullptr, 10) : 110'000,
                argc > 5 ? std::atoi(argv[5]) : 3);
