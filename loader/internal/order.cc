@@ -96,8 +96,8 @@ std::uint64_t AliasTable::draw(Random& random) const noexcept {
   return random() < threshold_[column] ? column : alias_[column];
 }
 
-SampleOrder::SampleOrder(const LoaderOptions& options, std::span<const std::uint64_t> sizes,
-                         std::span<const double> mixture, const FormatTraits& traits)
+EpochOrder::EpochOrder(const LoaderOptions& options, std::span<const std::uint64_t> sizes,
+                       std::span<const double> mixture, const FormatTraits& traits)
     : shuffle_(settings_of(options, traits)), subset_(options.subset) {
   const std::uint64_t samples = std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
   for (const std::uint64_t sample : subset_) {
@@ -128,8 +128,8 @@ SampleOrder::SampleOrder(const LoaderOptions& options, std::span<const std::uint
   }
 }
 
-void SampleOrder::prepare_mixture(std::span<const std::uint64_t> sizes,
-                                  std::span<const double> mixture) {
+void EpochOrder::prepare_mixture(std::span<const std::uint64_t> sizes,
+                                 std::span<const double> mixture) {
   check_weights("mixture", mixture);
   const double sum = std::accumulate(mixture.begin(), mixture.end(), 0.0);
   std::uint64_t first = 0;
@@ -167,7 +167,7 @@ void SampleOrder::prepare_mixture(std::span<const std::uint64_t> sizes,
   }
 }
 
-void SampleOrder::begin(std::uint64_t seed, std::uint64_t epoch, std::uint64_t lanes) {
+void EpochOrder::begin(std::uint64_t seed, std::uint64_t epoch, std::uint64_t lanes) {
   if (lanes_ == lanes && epoch_ == epoch && seed_ == seed) return;
   if (seed_ != seed) {
     cycle_number_ = ~std::uint64_t{0};
@@ -182,7 +182,7 @@ void SampleOrder::begin(std::uint64_t seed, std::uint64_t epoch, std::uint64_t l
   }
 }
 
-std::uint64_t SampleOrder::sample(std::uint64_t position) {
+std::uint64_t EpochOrder::sample(std::uint64_t position) {
   if (!parts_.empty()) return mixed(position);
   std::uint64_t item = 0;
   if (alias_) {
@@ -194,12 +194,12 @@ std::uint64_t SampleOrder::sample(std::uint64_t position) {
   return subset_.empty() ? item : subset_[item];
 }
 
-std::uint64_t SampleOrder::any_sample(Random& random) const noexcept {
+std::uint64_t EpochOrder::any_sample(Random& random) const noexcept {
   const std::uint64_t item = alias_ ? alias_->draw(random) : random.below(items_);
   return subset_.empty() ? item : subset_[item];
 }
 
-std::uint64_t SampleOrder::mixed(std::uint64_t position) {
+std::uint64_t EpochOrder::mixed(std::uint64_t position) {
   // Positions count on over epochs, so that no part begins anew before it was gone through.
   const std::uint64_t drawn = epoch_ * positions_ + position;
   const std::uint64_t cycle = drawn / cycle_.size();
@@ -224,7 +224,7 @@ std::uint64_t SampleOrder::mixed(std::uint64_t position) {
   return part.first + (*pass.order)(draw % part.size);
 }
 
-std::uint64_t SampleOrder::digest() const noexcept {
+std::uint64_t EpochOrder::digest() const noexcept {
   std::uint64_t hash = hash_append(definition_, static_cast<std::uint64_t>(shuffle_.shuffle));
   if (shuffle_.shuffle == Shuffle::kBlock) {
     hash = hash_append(hash_append(hash, shuffle_.block_size), shuffle_.block_window);
@@ -232,7 +232,7 @@ std::uint64_t SampleOrder::digest() const noexcept {
   return hash_append(hash, positions_);
 }
 
-double SampleOrder::quality(std::uint64_t batch_size) {
+double EpochOrder::quality(std::uint64_t batch_size) {
   const std::uint64_t rows = std::min(batch_size, positions_);
   const std::uint64_t batches = rows == 0 ? 0 : std::min(kQualityBatches, positions_ / rows);
   if (batches == 0 || rows < 2) return 1;

@@ -33,12 +33,12 @@ class AliasTable {
 /// are told the sample of each row.
 ///
 /// Samples are numbered over all datasets of a mixture, one behind the other.
-class SampleOrder {
+class EpochOrder {
  public:
   /// `sizes` are the datasets' numbers of samples, `mixture` their weights (empty: one dataset).
   /// Throws kInvalidArgument where subset or weights do not fit them.
-  SampleOrder(const LoaderOptions& options, std::span<const std::uint64_t> sizes,
-              std::span<const double> mixture, const FormatTraits& traits);
+  EpochOrder(const LoaderOptions& options, std::span<const std::uint64_t> sizes,
+             std::span<const double> mixture, const FormatTraits& traits);
 
   /// Returns the number of positions of an epoch.
   std::uint64_t positions() const noexcept { return positions_; }

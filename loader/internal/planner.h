@@ -49,7 +49,7 @@ class Planner {
   /// state of another dataset or order; of another seed, if `seed_given`.
   Place resume(std::string_view state, bool seed_given);
 
-  /// See SampleOrder::quality().
+  /// See EpochOrder::quality().
   double quality(const Place& place);
 
  private:
@@ -58,7 +58,7 @@ class Planner {
 
   LoaderOptions& options_;
   const Corpus& corpus_;
-  SampleOrder order_;
+  EpochOrder order_;
   std::vector<PlanEntry> rows_;
   std::string identity_;  // of the datasets, once asked for
 };

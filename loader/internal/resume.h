@@ -17,7 +17,7 @@ struct SavedState {
   std::uint64_t cursor = 0;  ///< Global positions of the epoch that all ranks together have had.
   std::uint64_t lanes = 1;   ///< World size when the epoch was begun.
   std::string dataset;       ///< dataset_identity() of what was loaded.
-  std::string options;       ///< SampleOrder::digest(), hexadecimal.
+  std::string options;       ///< EpochOrder::digest(), hexadecimal.
 
   std::string to_json() const;
   /// Throws kInvalidArgument unless `text` is what to_json() of this or an earlier version wrote.

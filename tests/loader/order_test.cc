@@ -21,12 +21,12 @@ namespace {
 
 constexpr FormatTraits kTraits{};
 
-SampleOrder order_of(const LoaderOptions& options, std::vector<std::uint64_t> sizes,
-                     std::vector<double> mixture = {}) {
+EpochOrder order_of(const LoaderOptions& options, std::vector<std::uint64_t> sizes,
+                    std::vector<double> mixture = {}) {
   return {options, sizes, mixture, kTraits};
 }
 
-std::vector<std::uint64_t> samples_of(SampleOrder& order, std::uint64_t seed, std::uint64_t epoch) {
+std::vector<std::uint64_t> samples_of(EpochOrder& order, std::uint64_t seed, std::uint64_t epoch) {
   order.begin(seed, epoch, 1);
   std::vector<std::uint64_t> samples;
   for (std::uint64_t p = 0; p < order.positions(); ++p) samples.push_back(order.sample(p));
@@ -65,7 +65,7 @@ TEST_CASE("Orders of few samples are all about equally likely", "[order]") {
 
 TEST_CASE("The order depends on seed and epoch, and none is the identity", "[order]") {
   const auto first_ten = [](Shuffle shuffle, std::uint64_t seed, std::uint64_t epoch) {
-    SampleOrder order = order_of({.shuffle = shuffle}, {1000});
+    EpochOrder order = order_of({.shuffle = shuffle}, {1000});
     order.begin(seed, epoch, 1);
     std::vector<std::uint64_t> samples;
     for (std::uint64_t position = 0; position < 10; ++position) {
@@ -161,7 +161,7 @@ TEST_CASE("With a lane for each rank, ranks read their own blocks alone", "[orde
 
 TEST_CASE("The quality of a shuffle tells none, block and full apart", "[order]") {
   const auto quality = [](LoaderOptions options) {
-    SampleOrder order = order_of(options, {100'000});
+    EpochOrder order = order_of(options, {100'000});
     order.begin(1, 0, 1);
     return order.quality(64);
   };
@@ -175,21 +175,21 @@ TEST_CASE("The quality of a shuffle tells none, block and full apart", "[order]"
 }
 
 TEST_CASE("Subset and repeat: the samples named, each as often as asked", "[order]") {
-  SampleOrder order =
+  EpochOrder order =
       order_of({.shuffle = Shuffle::kFull, .subset = {5, 900, 17, 5}, .repeat = 3}, {1000});
   REQUIRE(order.positions() == 12);
   std::map<std::uint64_t, int> counts;
   for (const std::uint64_t sample : samples_of(order, 1, 0)) ++counts[sample];
   CHECK(counts == std::map<std::uint64_t, int>{{5, 6}, {900, 3}, {17, 3}});
   CHECK(samples_of(order, 1, 0) != samples_of(order, 1, 1));
-  SampleOrder plain = order_of({.subset = {5, 900, 17}}, {1000});
+  EpochOrder plain = order_of({.subset = {5, 900, 17}}, {1000});
   CHECK(samples_of(plain, 1, 0) == std::vector<std::uint64_t>{5, 900, 17});
   CHECK_THROWS_AS(order_of({.subset = {1000}}, {1000}), Error);
 }
 
 TEST_CASE("Weights are kept, with replacement, and other ones in every epoch", "[order]") {
   LoaderOptions options{.weights = {1, 0, 2, 5, 0.5, 1.5}, .samples_per_epoch = 100'000};
-  SampleOrder order = order_of(options, {6});
+  EpochOrder order = order_of(options, {6});
   REQUIRE(order.positions() == 100'000);
   std::vector<double> counts(6);
   for (const std::uint64_t sample : samples_of(order, 1, 0)) ++counts[sample];
@@ -212,7 +212,7 @@ TEST_CASE("Weights reach beyond 2^24 samples", "[order]") {
   std::vector<double> weights(kMany, 0.0);
   weights[kMany - 1] = 1;
   weights[kMany - 2] = 1;
-  SampleOrder order = order_of({.weights = weights, .samples_per_epoch = 1000}, {kMany});
+  EpochOrder order = order_of({.weights = weights, .samples_per_epoch = 1000}, {kMany});
   std::map<std::uint64_t, int> counts;
   for (const std::uint64_t sample : samples_of(order, 1, 0)) ++counts[sample];
   REQUIRE(counts.size() == 2);
@@ -222,7 +222,7 @@ TEST_CASE("Weights reach beyond 2^24 samples", "[order]") {
 TEST_CASE("A mixture keeps its shares and goes through each dataset before repeating it",
           "[order]") {
   for (const Shuffle shuffle : {Shuffle::kNone, Shuffle::kFull, Shuffle::kBlock}) {
-    SampleOrder order =
+    EpochOrder order =
         order_of({.shuffle = shuffle, .samples_per_epoch = 3000}, {1000, 50, 7}, {0.7, 0.2, 0.1});
     std::map<std::uint64_t, int> counts;
     std::vector<double> shares(3);
