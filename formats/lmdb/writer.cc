@@ -72,6 +72,7 @@ class LmdbWriter final : public Writer {
   void check_usable() const;
   void check(const SampleView& sample);
   void commit(std::string_view description);
+  int make_room();
   int try_commit(std::string_view description);
   std::string description() const;
   [[noreturn]] void fail(int code) const;
@@ -170,7 +171,23 @@ void LmdbWriter::write(const SampleView& sample) {
   if (pending_.size() >= sizes_.transaction_bytes) commit({});
 }
 
+// A transaction that does not fit is written twice: grows the map before, by what it should need.
+// Values of a page and more have pages of their own, the last of them partly empty.
+int LmdbWriter::make_room() {
+  MDB_envinfo info{};
+  if (const int code = mdb_env_info(env_.get(), &info); code != 0) return code;
+  constexpr std::uint64_t kPage = 4096;
+  const std::uint64_t needed =
+      (info.me_last_pgno + 1) * kPage + pending_.size() + pending_.size() / 16 +
+      ends_.size() * (pending_.size() > ends_.size() * (kPage / 4) ? kPage : 32);
+  if (needed <= map_bytes_) return 0;
+  while (map_bytes_ < needed) map_bytes_ *= 2;
+  call_ = "mdb_env_set_mapsize";
+  return mdb_env_set_mapsize(env_.get(), map_bytes_);
+}
+
 void LmdbWriter::commit(std::string_view description) {
+  if (const int code = make_room(); code != 0) fail(code);
   for (;;) {
     const int code = try_commit(description);
     if (code == 0) break;

@@ -5,6 +5,9 @@
 #include <array>
 #include <set>
 
+#include "formats/hdf5/internal/object_header.h"
+#include "formats/hdf5/internal/superblock.h"
+
 namespace shardmill::hdf5 {
 
 namespace {
@@ -13,14 +16,16 @@ constexpr int kMaxGroupDepth = 256;
 
 struct Names {
   std::vector<std::string> names;
+  std::vector<haddr_t> headers;  // of the objects behind hard links
   bool out_of_memory = false;
 };
 
 // Called from C: nothing may be thrown through the library.
-herr_t collect_name(hid_t, const char* name, const H5L_info_t*, void* out) {
+herr_t collect_name(hid_t, const char* name, const H5L_info_t* info, void* out) {
   auto& names = *static_cast<Names*>(out);
   try {
     names.names.emplace_back(name);
+    if (info->type == H5L_TYPE_HARD) names.headers.push_back(info->u.address);
   } catch (...) {
     names.out_of_memory = true;
     return -1;
@@ -87,6 +92,15 @@ class Lister {
   Catalog catalog_;
 };
 
+// The library crashes on some damaged headers when it opens what has them: we look at them first.
+void check_headers(const std::vector<haddr_t>& headers, const std::string& path) {
+  internal::InputFile file(path, Access::kRead);
+  const std::uint64_t base = check_superblock(file).base;
+  for (const haddr_t header : headers) {
+    read_object_header(file, base, header, "object header at " + std::to_string(header));
+  }
+}
+
 void read_shape(OpenDataset& out, const std::string& path) {
   const SpaceHandle space = checked(SpaceHandle(H5Dget_space(out.dataset.get())), path, out.place(),
                                     "cannot read the dataspace");
@@ -135,6 +149,7 @@ std::vector<std::string> link_names(hid_t group, const std::string& path) {
       H5Literate(group, H5_INDEX_NAME, H5_ITER_NATIVE, &position, collect_name, &names);
   if (names.out_of_memory) throw std::bad_alloc();
   if (status < 0) fail_reading(path, {}, "cannot list a group");
+  check_headers(names.headers, path);
   std::sort(names.names.begin(), names.names.end());
   return std::move(names.names);
 }
