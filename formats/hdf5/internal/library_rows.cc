@@ -60,6 +60,7 @@ LibraryRows::LibraryRows(const std::string& path, std::string_view name) : path_
                          "cannot read the element type");
   row_bytes_ = type_.bytes;
   for (std::size_t d = 1; d < dataset_.dims.size(); ++d) row_bytes_ *= dataset_.dims[d];
+  if (type_.exact && members.empty()) unpacker_ = ChunkUnpacker::of(dataset_, row_bytes_);
 }
 
 LibraryRows::~LibraryRows() {
@@ -72,6 +73,10 @@ LibraryRows::~LibraryRows() {
 
 Bytes LibraryRows::read(std::uint64_t first, std::uint64_t count, Scratch& scratch) {
   const Session session;
+  if (unpacker_ != nullptr) {
+    const Bytes rows = unpacker_->rows(dataset_, first, count);
+    if (!rows.empty()) return rows;
+  }
   const std::uint64_t size = count * row_bytes_;
   std::byte* out = scratch.take(size);
   read_into(memory_type_.get(), first, count, out);

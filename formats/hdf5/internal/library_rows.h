@@ -4,10 +4,12 @@
 #include <shardmill/formats/sample.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "formats/hdf5/internal/catalog.h"
+#include "formats/hdf5/internal/chunk_unpacker.h"
 #include "formats/hdf5/internal/row_type.h"
 #include "formats/hdf5/internal/scratch.h"
 
@@ -28,7 +30,7 @@ class LibraryRows {
   std::uint64_t row_bytes() const noexcept { return row_bytes_; }
 
   /// Returns rows [first, first + count) as C-order little-endian elements.
-  /// REQUIRES: not is_sequence().
+  /// Lent until the next call. REQUIRES: not is_sequence().
   Bytes read(std::uint64_t first, std::uint64_t count, Scratch& scratch);
   /// Returns the bytes of row `n`, those of numbers as an .npy file. REQUIRES: is_sequence().
   Bytes read_sequence(std::uint64_t n, Scratch& scratch);
@@ -39,6 +41,7 @@ class LibraryRows {
   std::string path_;
   FileHandle file_;
   OpenDataset dataset_;
+  std::unique_ptr<ChunkUnpacker> unpacker_;
   RowType type_;
   TypeHandle memory_type_;  // type_.memory in the compounds around it
   std::uint64_t row_bytes_ = 0;
