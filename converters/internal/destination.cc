@@ -8,6 +8,7 @@
 
 #include "formats/internal/index_file.h"
 #include "formats/internal/output_file.h"
+#include "formats/internal/shard_path.h"
 
 namespace shardmill::internal {
 
@@ -82,7 +83,7 @@ void Destination::check_sources(const SourceSet& sources) const {
   for (const Dataset& dataset : sources.datasets()) {
     for (const DatasetPart& part : dataset.parts()) {
       for (const DatasetShard& shard : part.shards) {
-        const fs::path source = fs::weakly_canonical(shard.path, error);
+        const fs::path source = fs::weakly_canonical(file_of_shard(shard.path), error);
         if (lies_in(source, here)) {
           refuse(path_, "the destination holds the source " + escape(source.string()),
                  "name a directory outside the source");

@@ -8,6 +8,7 @@
 
 #include "converters/internal/sum_file.h"
 #include "formats/internal/dataset_spec.h"
+#include "formats/internal/shard_path.h"
 
 namespace shardmill::internal {
 
@@ -100,7 +101,7 @@ void ShardCheck::damage(std::string_view key, std::string_view field, std::strin
 void ShardCheck::run(TaskContext& context) {
   std::error_code error;
   const fs::path file = format_.data_file(shard_.path);
-  if (!fs::exists(file.empty() ? shard_.path : file, error)) {
+  if (!fs::exists(file.empty() ? file_of_shard(shard_.path) : file, error)) {
     return damage({}, {}, "the shard is missing");
   }
   try {

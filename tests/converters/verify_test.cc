@@ -22,6 +22,19 @@ void flip(const fs::path& file, std::size_t at) {
 
 }  // namespace
 
+TEST_CASE("verify and convert take data for what they are told", "[verify]") {
+  TemporaryFolder folder;
+  make_classes(folder / "raw", 2, 3);
+  const std::string flat = (folder / "raw").string() + "#as=flat";
+  const VerifyReport report = verify(flat, {});
+  CHECK(report.ok());
+  CHECK(report.samples == 6);
+  convert(options_for(flat, folder / "out", "tar"));
+  CHECK(verify_equal(flat, (folder / "out").string(), {}).ok());
+  CHECK_FALSE(verify_equal((folder / "raw").string(), (folder / "out").string(), {}).ok());
+  CHECK_THROWS_AS(convert(options_for(flat, folder / "raw/out", "tar")), Error);
+}
+
 TEST_CASE("verify finds every flipped byte of a shard", "[verify]") {
   TemporaryFolder folder;
   make_classes(folder / "raw", 2, 3);

@@ -245,6 +245,9 @@ TEST_CASE("data is taken for what --as says", "[formats][spec]") {
   const Dataset flat = Dataset::open(raw + "#as=flat");
   CHECK(flat.size() == 2);
   CHECK(flat.info().layout == "flat");
+  SampleView view;
+  DatasetReader(flat).read(1, view);
+  CHECK(view.key == "cat/1");
   CHECK(flat.kind_reason().find("taken as flat") != std::string::npos);
   write_with_liblmdb(folder / "raw/x.lmdb", {{"a", "1"}});
   CHECK(Dataset::open(raw).format().name() == "lmdb");
