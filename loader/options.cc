@@ -17,7 +17,8 @@ namespace shardmill {
 namespace {
 
 constexpr int kDefaultPrefetch = 4;
-constexpr int kRowsPerWorker = 4;
+constexpr int kRowsPerWorker = 32;         // in work or ready: so that many workers wait for none
+constexpr std::size_t kMostPrefetch = 32;  // chosen by itself
 constexpr std::size_t kMaxBatchSize = 1 << 20;  // rows a slot's control words are laid out for
 // Slots beyond the prefetched ones: the batch being trained on and the one before it.
 constexpr int kMaxPrefetch = static_cast<int>(internal::kMaxSlots) - 2;
@@ -222,11 +223,11 @@ LoaderOptions resolve_options(LoaderOptions options) {
     internal::warn_once("prefetch has no effect with num_workers = 0");
   }
   if (options.prefetch == kAuto) {
-    // Small batches: enough of them that no worker is without a row.
+    // Small batches or many workers: enough that no worker is without a row.
     const auto rows = static_cast<std::size_t>(kRowsPerWorker * std::max(options.num_workers, 1));
     const std::size_t batches = (rows + options.batch_size - 1) / options.batch_size;
     options.prefetch =
-        std::max(kDefaultPrefetch, static_cast<int>(std::min<std::size_t>(batches, kMaxPrefetch)));
+        std::max(kDefaultPrefetch, static_cast<int>(std::min(batches, kMostPrefetch)));
   }
   if (options.rank == kAuto) {
     const RankInfo found = detect_rank();

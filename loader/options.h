@@ -53,7 +53,8 @@ enum class BadSamples : std::uint8_t {
 };
 
 /// `num_workers`: as many as pay, found out while loading; `max_workers`: this rank's share of the
-/// machine's CPUs, see cpu_share(); `prefetch`: 4, more for small batches; `rank`, `world_size`: as
+/// machine's CPUs, see cpu_share(); `prefetch`: 4, more for small batches
+/// and many workers; `rank`, `world_size`: as
 /// the launcher says.
 inline constexpr int kAuto = -1;
 
