@@ -82,14 +82,6 @@ bool group_is_empty(pid_t group) {
   return kill(-group, 0) != 0;
 }
 
-std::set<std::string> names_in(const std::filesystem::path& folder) {
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    names.insert(entry.path().filename().string());
-  }
-  return names;
-}
-
 }  // namespace
 
 TEST_CASE("Case 10: batches per epoch do not depend on workers", "[cases]") {

@@ -83,6 +83,14 @@ Output random_output(const std::string& name) {
   });
 }
 
+std::set<std::string> names_in(const std::filesystem::path& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    names.insert(entry.path().filename().string());
+  }
+  return names;
+}
+
 std::vector<int> descendants() { return children_of(getpid()); }
 
 }  // namespace shardmill::test

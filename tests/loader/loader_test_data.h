@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ std::vector<std::string> load_all(Loader& loader, const std::vector<std::uint64_
 
 /// An output of one random 64-bit number per row.
 Output random_output(const std::string& name = "random");
+
+/// The names in a folder.
+std::set<std::string> names_in(const std::filesystem::path& folder);
 
 /// The pids of this process's living children and their children.
 std::vector<int> descendants();

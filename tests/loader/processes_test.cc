@@ -74,14 +74,6 @@ bool all_gone(const std::vector<int>& pids, std::chrono::milliseconds limit) {
   return true;
 }
 
-std::set<std::string> names_in(const std::filesystem::path& folder) {
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    names.insert(entry.path().filename().string());
-  }
-  return names;
-}
-
 }  // namespace
 
 TEST_CASE("Workers killed at random leave the batches bit-identical", "[processes]") {
