@@ -46,7 +46,7 @@ int WorkerBudget::Member::ask(int wanted) {
   for (Member* other : budget_.members_) {
     const int missing = wanted + taken - limit_;
     if (missing <= 0) break;
-    if (other == this || used_ - other->used_ < kIdle) continue;
+    if (other == this || other->owner_ != getpid() || used_ - other->used_ < kIdle) continue;
     const int given = std::min(missing, other->workers());
     budget_.set(*other, other->workers() - given);
     taken -= given;
@@ -57,7 +57,9 @@ int WorkerBudget::Member::ask(int wanted) {
 
 int WorkerBudget::taken_by_others(const Member& member) const {
   int taken = 0;
-  for (const Member* other : members_) taken += other == &member ? 0 : other->workers();
+  for (const Member* other : members_) {
+    if (other != &member && other->owner_ == getpid()) taken += other->workers();
+  }
   return taken;
 }
 

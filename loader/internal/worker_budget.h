@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -38,6 +41,7 @@ class WorkerBudget {
    private:
     friend class WorkerBudget;
     WorkerBudget& budget_;
+    const pid_t owner_ = getpid();  // in a fork, its parent's members are none of its business
     int limit_;
     Order order_;
     std::atomic<int> workers_ = 0;  // written under the budget's mutex

@@ -172,6 +172,22 @@ TEST_CASE("A budget is shared: whoever is idle gives its workers away", "[auto]"
   CHECK(first.ask(100) == 8);
 }
 
+TEST_CASE("A fork of the program has a budget of its own", "[auto]") {
+  WorkerBudget budget;
+  int orders = 0;
+  WorkerBudget::Member parent(budget, 4, [&](int) { ++orders; });
+  CHECK(parent.reserve(4) == 4);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    WorkerBudget::Member child(budget, 4, [](int) {});
+    const bool right = child.reserve(4) == 4 && child.ask(4) == 4 && orders == 1;
+    _exit(right ? 0 : 1);
+  }
+  int status = 1;
+  waitpid(pid, &status, 0);
+  CHECK(status == 0);
+}
+
 TEST_CASE("Workers that are too many leave, workers that pay come, and nothing is lost",
           "[auto][processes]") {
   TemporaryFolder folder;
