@@ -9,7 +9,6 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
-#include <limits>
 #include <sstream>
 
 #include "loader/internal/nursery.h"
@@ -22,7 +21,6 @@ namespace {
 
 constexpr long kLookMs = 500;              // between two looks at the scout's progress
 constexpr int kLooksWithoutProgress = 40;  // 20 s
-constexpr std::uint64_t kNoSample = std::numeric_limits<std::uint64_t>::max();
 
 // A measure of what a process has done, and whether it is asleep: locked up, if it never moves.
 struct Progress {
@@ -156,16 +154,22 @@ void NurseryClient::report(const DeathRecord& death) {
     text += "; SIGKILL often means that memory ran out (it had used " +
             std::to_string(death.max_rss_kib / 1024) + " MiB)";
   }
-  const std::uint64_t sample = death.had_sample != 0 ? death.sample : kNoSample;
-  charged_.emplace(sample, death.pid);
-  // A sample that kills is dealt with as a bad sample; its deaths are not the workers' fault.
-  if (death.blamed != 0) charged_.erase(sample);
+  // Deaths over one sample count once, as it may be in work for two epochs; and not at all once it
+  // is dealt with as a bad sample: they are not the workers' fault.
+  if (death.had_sample == 0) {
+    ++deaths_elsewhere_;
+  } else if (death.blamed == 0) {
+    deadly_.insert(death.sample);
+  } else {
+    deadly_.erase(death.sample);
+  }
+  const std::size_t charged = deadly_.size() + deaths_elsewhere_;
   const auto limit = static_cast<std::size_t>(shared_.options.max_worker_restarts);
-  if (charged_.size() <= limit) {
+  if (charged <= limit) {
     return warn(text + "; it is replaced and its unfinished samples are done again");
   }
   throw Error(ErrorCode::kInternal, shared_.spec(), {},
-              text + "; " + std::to_string(charged_.size()) +
+              text + "; " + std::to_string(charged) +
                   " workers died in this epoch, max_worker_restarts is " + std::to_string(limit),
               "find out what kills them, or raise max_worker_restarts");
 }

@@ -3,8 +3,9 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
+#include <set>
 
 #include "loader/internal/crew.h"
 #include "loader/internal/shared.h"
@@ -30,7 +31,10 @@ class NurseryClient : public Crew {
   void check_reports() override;
   /// The same, and throws if the nursery is gone. Called while waiting.
   void check_alive() override;
-  void new_epoch() noexcept override { charged_.clear(); }
+  void new_epoch() noexcept override {
+    deadly_.clear();
+    deaths_elsewhere_ = 0;
+  }
 
  private:
   void wait_for_scout();
@@ -41,8 +45,9 @@ class NurseryClient : public Crew {
   pid_t owner_;  // the process that constructed this
   pid_t nursery_ = 0;
   int socket_ = -1;
-  std::uint64_t reported_ = 0;                   // deaths
-  std::multimap<std::uint64_t, pid_t> charged_;  // deaths in this epoch, by sample
+  std::uint64_t reported_ = 0;        // deaths
+  std::set<std::uint64_t> deadly_;    // samples that workers died over in this epoch
+  std::size_t deaths_elsewhere_ = 0;  // and deaths over none
 };
 
 }  // namespace shardmill::internal

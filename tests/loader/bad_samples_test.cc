@@ -226,6 +226,7 @@ TEST_CASE("A sample that kills or hangs follows the policy", "[bad][processes]")
             raise(SIGSEGV);
           }));
       with.max_worker_restarts = 1;
+      with.prefetch = 2;  // the next epoch's turn of that sample does not come
       with.sample_timeout_ms = hang ? 300 : 0;
       with.max_bad_fraction = 1;
       with.bad_sample_log = (folder / "log").string();

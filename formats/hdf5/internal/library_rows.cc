@@ -104,7 +104,7 @@ Bytes LibraryRows::read_sequence(std::uint64_t n, Scratch& scratch) {
     size *= dtype_size(type_.dtype);
   }
   std::byte* out = scratch.take(header.size() + size);
-  std::memcpy(out, header.data(), header.size());
+  if (!header.empty()) std::memcpy(out, header.data(), header.size());
   if (size > 0) std::memcpy(out + header.size(), value.p, size);
   H5free_memory(value.p);
   return {out, header.size() + size};
