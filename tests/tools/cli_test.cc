@@ -236,3 +236,40 @@ TEST_CASE("Help has an example, and the program starts quickly without LibTorch"
                     "/bin/shardmill' | grep -ciE 'libtorch|libc10|libcud'")
             .out == "0\n");
 }
+
+TEST_CASE("Case 50: converting and loading work under a small limit of address space", "[cli]") {
+#ifdef __SANITIZE_ADDRESS__
+  return skip("AddressSanitizer needs terabytes of address space");
+#endif
+  const Fixture run;
+  for (const std::string format : {"tar", "lmdb", "hdf5"}) {
+    const CommandResult result =
+        run_command("cd '" + run.folder.path().string() +
+                    "' && export SHARDMILL='" SHARDMILL_BINARY_DIR
+                    "/bin/shardmill' && ulimit -v 4000000 && \"$SHARDMILL\" convert raw " +
+                    format + " --to " + format + " --quiet && \"$SHARDMILL\" verify raw " + format +
+                    " && \"$SHARDMILL\" batches " + format + " --workers 2 --batch-size 2");
+    INFO(result.err);
+    CHECK(result.status == 0);
+    CHECK(result.out.find("4 shown once") != std::string::npos);
+    for (const auto& file : fs::recursive_directory_iterator(run.folder / format)) {
+      if (file.is_regular_file()) CHECK(file.file_size() < 1'000'000);  // no holes either
+    }
+  }
+}
+
+TEST_CASE("Case 11: shards on a read-only mount are read, and nothing is tried there", "[cli]") {
+  if (run_command("unshare -m true").status != 0) return skip("cannot make a mount namespace");
+  const Fixture run;
+  for (const std::string format : {"tar", "lmdb", "hdf5"}) {
+    REQUIRE(run("convert raw " + format + " --to " + format + " --quiet").status == 0);
+    const CommandResult result = run_command(
+        "unshare -m sh -c 'cd \"" + run.folder.path().string() + "\" && mount --bind " + format +
+        " " + format + " && mount -o remount,ro,bind " + format + " && cd . && ! touch " + format +
+        "/x 2>/dev/null && " SHARDMILL_BINARY_DIR "/bin/shardmill verify " + format +
+        " && " SHARDMILL_BINARY_DIR "/bin/shardmill batches " + format + " --workers 2'");
+    INFO(result.err);
+    CHECK(result.status == 0);
+    CHECK(result.out.find("4 shown once") != std::string::npos);
+  }
+}
