@@ -19,6 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "loader/internal/random_crop.h"
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -140,6 +142,16 @@ int main(int argc, char** argv) {
   const auto cover = [&](shardmill::ImageDecoder& decoder) {
     return [&](Bytes file) { decoder.decode_cover(file, size, size, out.data()); };
   };
+  std::uint64_t draws = 0;
+  const auto random_crop = [&](shardmill::ImageDecoder& decoder) {
+    return [&](Bytes file) {
+      shardmill::Random random(1, 0, draws++);
+      const auto choose = [&](std::uint32_t width, std::uint32_t height) {
+        return shardmill::internal::random_part({}, width, height, random);
+      };
+      decoder.decode_part(file, choose, size, size, out.data());
+    };
+  };
   BareJpeg bare;
   const Work bare_jpeg = [&](Bytes file) { bare(file); };
   compare("JPEG, centre crop", jpegs, repeats, bare_jpeg, cover(fast));
@@ -147,6 +159,7 @@ int main(int argc, char** argv) {
   compare("JPEG, full size", jpegs, repeats, bare_jpeg,
           [&](Bytes file) { fast.decode_full(file); });
   compare("large JPEG, centre crop", large, repeats, bare_jpeg, cover(fast));
+  compare("JPEG, random crop and flip", jpegs, repeats, bare_jpeg, random_crop(fast));
   compare("WebP, centre crop", webps, repeats, bare_webp, cover(fast));
   return 0;
 }

@@ -192,8 +192,11 @@ bool ImageDecoder::State::jpeg_planes(Bytes image, const ChoosePart& choose, Siz
   while (reduction < 8 && std::min(across, down) >= 2 * reduction) reduction *= 2;
   // Chroma may be sampled at a quarter; its filter reaches as many samples as that of luma.
   const double sample = 4.0 * reduction;
-  const double last_row = part.box.bottom + filter_reach(down / sample) * sample;
-  resize_fast(jpeg.read_planes(reduction, last_row, planes), part, target, out);
+  const double beside = filter_reach(across / sample) * sample;
+  const double beyond = filter_reach(down / sample) * sample;
+  const Box needed{part.box.left - beside, part.box.top - beyond, part.box.right + beside,
+                   part.box.bottom + beyond};
+  resize_fast(jpeg.read_planes(reduction, needed, planes), part, target, out);
   return true;
 }
 

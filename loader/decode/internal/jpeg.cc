@@ -175,7 +175,7 @@ bool JpegDecoder::has_planes() const noexcept {
   return true;
 }
 
-Planes JpegDecoder::read_planes(std::uint32_t reduction, double last_row, PixelBuffer& buffer) {
+Planes JpegDecoder::read_planes(std::uint32_t reduction, const Box& needed, PixelBuffer& buffer) {
   JpegSession& session = *session_;
   jpeg_decompress_struct& info = session.info;
   if (!guarded(session, [&] {
@@ -219,13 +219,20 @@ Planes JpegDecoder::read_planes(std::uint32_t reduction, double last_row, PixelB
 
   const std::uint32_t block_lines =
       static_cast<std::uint32_t>(info.max_v_samp_factor) * min_dct_size(info);
-  const double lines_needed = std::ceil(last_row * min_dct_size(info) / DCTSIZE);
+  const double lines_needed = std::ceil(needed.bottom * min_dct_size(info) / DCTSIZE);
+  const auto first_line = static_cast<std::uint32_t>(
+      std::max(std::floor(needed.top * min_dct_size(info) / DCTSIZE), 0.0));
   const bool may_stop = ends_properly(as_text(bytes_)) && lines_needed < info.output_height;
   const std::uint32_t lines =
       may_stop ? static_cast<std::uint32_t>(std::max(lines_needed, 1.0)) : info.output_height;
   RawRows raw;
   const bool done = guarded(session, [&] {
     for (std::uint32_t block_row = 0; info.output_scanline < lines; ++block_row) {
+      // Libjpeg parses components that are not needed, but does not transform them.
+      const bool is_needed = info.output_scanline + block_lines > first_line;
+      for (int c = 0; c < info.num_components; ++c) {
+        info.comp_info[c].component_needed = is_needed ? TRUE : FALSE;
+      }
       point_rows(raw, info, starts, strides, block_row);
       jpeg_read_raw_data(&info, raw.planes, block_lines);
     }

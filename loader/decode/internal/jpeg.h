@@ -35,8 +35,8 @@ class JpegDecoder {
   /// True if read_planes() can decode this image: grey, YCbCr or RGB with whole-numbered sampling.
   bool has_planes() const noexcept;
   /// Decodes, reduced by 1, 2, 4 or 8, into planes in `buffer`, before upsampling and colour
-  /// conversion. Rows of the full-size image from `last_row` on may be missing.
-  Planes read_planes(std::uint32_t reduction, double last_row, PixelBuffer& buffer);
+  /// conversion. Only what lies in `needed`, in pixels of the full-size image, is sure to be there.
+  Planes read_planes(std::uint32_t reduction, const Box& needed, PixelBuffer& buffer);
 
  private:
   struct Session;
