@@ -185,18 +185,15 @@ bool ImageDecoder::State::jpeg_planes(Bytes image, const ChoosePart& choose, Siz
   if (!jpeg.has_planes()) return false;
   const Cut part = cut(choose, jpeg.stored(), jpeg.info().orientation);
   const Size as_stored = oriented(target, part.orientation);
-  // As much as both extents allow.
   const double across = part.box.width() / as_stored.width;
   const double down = part.box.height() / as_stored.height;
-  std::uint32_t reduction = 1;
-  while (reduction < 8 && std::min(across, down) >= 2 * reduction) reduction *= 2;
   // Chroma may be sampled at a quarter; its filter reaches as many samples as that of luma.
-  const double sample = 4.0 * reduction;
+  const double sample = 4 * std::clamp(std::min(across, down), 1.0, 8.0);
   const double beside = filter_reach(across / sample) * sample;
   const double beyond = filter_reach(down / sample) * sample;
   const Box needed{part.box.left - beside, part.box.top - beyond, part.box.right + beside,
                    part.box.bottom + beyond};
-  resize_fast(jpeg.read_planes(reduction, needed, planes), part, target, out);
+  resize_fast(jpeg.read_planes(across, down, needed, planes), part, target, out);
   return true;
 }
 

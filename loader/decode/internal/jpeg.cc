@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "loader/decode/internal/exif.h"
+#include "loader/decode/internal/inverse_dct.h"
 #include "loader/decode/internal/jpeg_session.h"
 
 namespace shardmill::internal {
@@ -76,6 +77,41 @@ void cmyk_to_rgb(const std::uint8_t* in, std::uint32_t width, bool inverted, std
   }
 }
 
+// Above this the product with a coefficient might not fit.
+constexpr std::int32_t kMaxStep = 4095;
+
+// By how much an image can be reduced when `ratio` of its pixels become one.
+std::uint32_t reduction_for(double ratio) noexcept {
+  std::uint32_t reduction = 1;
+  while (reduction < DCTSIZE && ratio >= 2 * reduction) reduction *= 2;
+  return reduction;
+}
+
+// The MCUs along one side of an image: those needed, from `first` up to `last`, of `count`.
+struct Range {
+  std::uint32_t count = 0, first = 0, last = 0;
+  std::size_t size() const noexcept { return last - first; }
+};
+
+Range needed_units(double low, double high, std::uint32_t size, std::uint32_t blocks) noexcept {
+  const std::uint32_t unit = blocks * DCTSIZE;
+  Range range;
+  range.count = (size - 1) / unit + 1;
+  range.first = std::min(static_cast<std::uint32_t>(std::max(low, 0.0)) / unit, range.count - 1);
+  const double last = std::ceil(std::clamp(high, 1.0, double{1} * size) / unit);
+  range.last = std::clamp(static_cast<std::uint32_t>(last), range.first + 1, range.count);
+  return range;
+}
+
+// Where a plane lies along one side: `samples` a unit of `range`, `all` over the whole image.
+void place_plane(const Range& range, std::uint32_t samples, double all, std::uint32_t& size,
+                 double& offset) noexcept {
+  const std::uint32_t begin = range.first * samples;
+  const auto end = static_cast<std::uint32_t>(std::ceil(all));
+  size = std::min(range.last * samples, std::max(end, begin + 1)) - begin;
+  offset = -double{1} * begin;
+}
+
 constexpr std::size_t kMaxPlaneRows = MAX_SAMP_FACTOR * 2 * DCTSIZE;
 
 // Where libjpeg writes one row of blocks of each plane.
@@ -100,6 +136,92 @@ void point_rows(RawRows& raw, const jpeg_decompress_struct& info, std::uint8_t* 
 }  // namespace
 
 struct JpegDecoder::Session : JpegSession {};
+
+// Describes the only scan of a baseline JPEG, but for where its samples go. False for all others.
+bool JpegDecoder::prepare_scan(Scan& scan) {
+  const jpeg_decompress_struct& info = session_->info;
+  if (info.progressive_mode || info.arith_code || info.data_precision != 8 ||
+      info.comps_in_scan != info.num_components || info.Ss != 0 || info.Se != DCTSIZE2 - 1 ||
+      info.Ah != 0 || info.Al != 0 || !ends_properly(as_text(bytes_))) {
+    return false;
+  }
+  if (tables_ == nullptr) tables_ = std::make_unique<HuffmanTable[]>(2 * NUM_HUFF_TBLS);
+  scan.count = static_cast<std::size_t>(info.num_components);
+  for (std::size_t c = 0; c < scan.count; ++c) {
+    const jpeg_component_info& component = info.comp_info[c];
+    const JHUFF_TBL* const dc = info.dc_huff_tbl_ptrs[component.dc_tbl_no & 3];
+    const JHUFF_TBL* const ac = info.ac_huff_tbl_ptrs[component.ac_tbl_no & 3];
+    const JQUANT_TBL* const steps = info.quant_tbl_ptrs[component.quant_tbl_no & 3];
+    if (info.cur_comp_info[c] != &component || !dc || !ac || !steps) return false;
+    HuffmanTable& dc_table = tables_[static_cast<std::size_t>(component.dc_tbl_no & 3)];
+    HuffmanTable& ac_table =
+        tables_[static_cast<std::size_t>(NUM_HUFF_TBLS + (component.ac_tbl_no & 3))];
+    if (!dc_table.assign(dc->bits, dc->huffval, true)) return false;
+    if (!ac_table.assign(ac->bits, ac->huffval, false)) return false;
+    ac_table.prepare_skipping();
+    ScanComponent& to = scan.components[c];
+    to.dc = &dc_table;
+    to.ac = &ac_table;
+    // One component alone is stored block by block, whatever its sampling factors.
+    to.across = scan.count == 1 ? 1 : static_cast<std::uint32_t>(component.h_samp_factor);
+    to.down = scan.count == 1 ? 1 : static_cast<std::uint32_t>(component.v_samp_factor);
+    for (std::size_t k = 0; k < to.steps.size(); ++k) {
+      const std::uint32_t order = kBlockOrder[k];
+      const std::int32_t step = steps->quantval[(order & 7) * DCTSIZE + order / DCTSIZE];
+      if (step > kMaxStep) return false;
+      to.steps[k] = step << kDctFraction;
+    }
+  }
+  scan.begin = info.src->next_input_byte;
+  scan.end = scan.begin + info.src->bytes_in_buffer;
+  scan.restart_interval = info.restart_interval;
+  return true;
+}
+
+bool JpegDecoder::scan_planes(double across, double down, const Box& needed, PixelBuffer& buffer,
+                              Planes& out, bool (*decode)(const Scan&) noexcept) {
+  Scan scan;
+  if (!prepare_scan(scan)) return false;
+  std::uint32_t most_across = 1, most_down = 1;
+  for (std::size_t c = 0; c < scan.count; ++c) {
+    most_across = std::max(most_across, scan.components[c].across);
+    most_down = std::max(most_down, scan.components[c].down);
+  }
+  const Range columns = needed_units(needed.left, needed.right, stored_.width, most_across);
+  const Range rows = needed_units(needed.top, needed.bottom, stored_.height, most_down);
+  scan.columns = columns.count, scan.first_column = columns.first, scan.last_column = columns.last;
+  scan.rows = rows.count, scan.first_row = rows.first, scan.last_row = rows.last;
+  std::size_t offsets[3] = {};
+  std::size_t total = 0;
+  for (std::size_t c = 0; c < scan.count; ++c) {
+    ScanComponent& component = scan.components[c];
+    const double x = double{1} * component.across / most_across;
+    const double y = double{1} * component.down / most_down;
+    component.size = DCTSIZE / reduction_for(std::min(across * x, down * y));
+    Plane& plane = out.planes[c];
+    const double size = double{1} * component.size / DCTSIZE;
+    plane.scale_x = size * x;
+    plane.scale_y = size * y;
+    plane.blur = component.size < DCTSIZE ? 1 : 0;
+    place_plane(columns, component.size * component.across, stored_.width * plane.scale_x,
+                plane.width, plane.offset_x);
+    place_plane(rows, component.size * component.down, stored_.height * plane.scale_y, plane.height,
+                plane.offset_y);
+    const std::size_t unit = std::size_t{2} * component.size;  // an even number of blocks
+    plane.stride = (columns.size() * component.size * component.across + unit - 1) / unit * unit;
+    component.stride = plane.stride;
+    offsets[c] = total;
+    total += plane.stride * rows.size() * component.size * component.down;
+  }
+  std::uint8_t* const data = buffer.reserve(total);
+  for (std::size_t c = 0; c < scan.count; ++c) {
+    out.planes[c].data = scan.components[c].out = data + offsets[c];
+  }
+  out.colors = plane_colors(session_->info.jpeg_color_space);
+  if (!decode(scan)) return false;
+  finish();
+  return true;
+}
 
 JpegDecoder::JpegDecoder() = default;
 JpegDecoder::~JpegDecoder() { finish(); }
@@ -175,7 +297,15 @@ bool JpegDecoder::has_planes() const noexcept {
   return true;
 }
 
-Planes JpegDecoder::read_planes(std::uint32_t reduction, const Box& needed, PixelBuffer& buffer) {
+Planes JpegDecoder::read_planes(double across, double down, const Box& needed,
+                                PixelBuffer& buffer) {
+  Planes out;
+  if (scan_planes(across, down, needed, buffer, out)) return out;
+  return libjpeg_planes(across, down, needed, buffer);
+}
+
+Planes JpegDecoder::libjpeg_planes(double across, double down, const Box& needed,
+                                   PixelBuffer& buffer) {
   JpegSession& session = *session_;
   jpeg_decompress_struct& info = session.info;
   if (!guarded(session, [&] {
@@ -183,7 +313,7 @@ Planes JpegDecoder::read_planes(std::uint32_t reduction, const Box& needed, Pixe
         info.raw_data_out = TRUE;
         info.dct_method = JDCT_ISLOW;
         info.scale_num = 1;
-        info.scale_denom = reduction;
+        info.scale_denom = reduction_for(std::min(across, down));
         jpeg_start_decompress(&info);
       })) {
     throw session_error(session);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "loader/decode/internal/jpeg_scan.h"
 #include "loader/decode/internal/pixel_buffer.h"
 #include "loader/decode/internal/pixels.h"
 
@@ -13,7 +14,7 @@ namespace shardmill::internal {
 
 /// Decodes JPEG with libjpeg-turbo. One thread.
 ///
-/// open(), then at most one of read_rgb() and read_planes(). Each image gets a libjpeg object of
+/// open(), then at most one that reads. Each image gets a libjpeg object of
 /// its own: tables that one image defined are never there for the next.
 class JpegDecoder {
  public:
@@ -34,19 +35,28 @@ class JpegDecoder {
 
   /// True if read_planes() can decode this image: grey, YCbCr or RGB with whole-numbered sampling.
   bool has_planes() const noexcept;
-  /// Decodes, reduced by 1, 2, 4 or 8, into planes in `buffer`, before upsampling and colour
-  /// conversion. Only what lies in `needed`, in pixels of the full-size image, is sure to be there.
-  Planes read_planes(std::uint32_t reduction, const Box& needed, PixelBuffer& buffer);
+  /// Decodes into planes in `buffer`, before upsampling and colour conversion, reduced by 1, 2, 4
+  /// or 8 where `across` and `down` pixels of the full-size image become one. Only what lies in
+  /// `needed`, in pixels of the full-size image, is sure to be there.
+  Planes read_planes(double across, double down, const Box& needed, PixelBuffer& buffer);
+  /// The two ways that read_planes() takes. The first, with shardmill's own decoder, is several
+  /// times as fast, but does only what most files are: undamaged baseline JPEGs with one scan.
+  /// False, and nothing has happened, for all others.
+  bool scan_planes(double across, double down, const Box& needed, PixelBuffer& buffer, Planes& out,
+                   bool (*decode)(const Scan&) noexcept = &decode_scan);
+  Planes libjpeg_planes(double across, double down, const Box& needed, PixelBuffer& buffer);
 
  private:
   struct Session;
   void finish() noexcept;
+  bool prepare_scan(Scan& scan);
 
   std::unique_ptr<Session> session_;
   ImageInfo info_;
   Size stored_;
   Bytes bytes_;
   PixelBuffer row_;
+  std::unique_ptr<HuffmanTable[]> tables_;  // of DC, then of AC
 };
 
 }  // namespace shardmill::internal

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loader/decode/internal/jpeg_scan.h"
+
+#include <bit>
+#include <cstring>
+
+#include "loader/decode/internal/inverse_dct.h"
+
+// Inlined into one function per kind of processor.
+#define SHARDMILL_INLINE inline __attribute__((always_inline))
+
+namespace shardmill::internal {
+
+namespace {
+
+using Entry = HuffmanTable::Entry;
+
+constexpr std::uint32_t kGroup = 8;            // MCUs that are parsed before they are transformed
+constexpr std::uint32_t kMaxBlocksOfMcu = 10;  // of any baseline JPEG
+constexpr std::uint32_t kLast = 63;
+constexpr std::uint8_t kMarker = 0xff;
+constexpr std::uint8_t kRestart0 = 0xd0;
+constexpr std::uint8_t kEndOfImage = 0xd9;
+
+// The bits of a scan without its stuffing, the next one on top.
+struct BitReader {
+  const std::uint8_t* at;
+  const std::uint8_t* end;
+  std::uint64_t bits = 0;
+  std::uint32_t count = 0;    // of bits that are known
+  std::uint64_t made_up = 0;  // zeros that stand for what lies beyond a marker or the end
+};
+
+SHARDMILL_INLINE std::uint64_t load_big_endian(const std::uint8_t* at) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, at, sizeof(value));
+  if constexpr (std::endian::native == std::endian::little) value = __builtin_bswap64(value);
+  return value;
+}
+
+[[gnu::noinline]] void refill_bytewise(BitReader& in) {
+  while (in.count < 56) {
+    std::uint64_t byte = 0;
+    if (in.at == in.end) {
+      in.made_up += 8;
+    } else if (*in.at != kMarker) {
+      byte = *in.at++;
+    } else if (in.end - in.at > 1 && in.at[1] == 0) {
+      byte = kMarker;
+      in.at += 2;
+    } else {
+      in.made_up += 8;
+    }
+    in.bits |= byte << (56 - in.count);
+    in.count += 8;
+  }
+}
+
+// At least 56 bits are known afterwards. What lies below them is zero or what comes next.
+SHARDMILL_INLINE void refill(BitReader& in) {
+  if (in.end - in.at >= 8) [[likely]] {
+    const std::uint64_t next = load_big_endian(in.at);
+    const bool has_marker = ((~next - 0x0101010101010101) & next & 0x8080808080808080) != 0;
+    if (!has_marker) [[likely]] {
+      in.bits |= next >> in.count;
+      in.at += (63 - in.count) >> 3;
+      in.count |= 56;
+      return;
+    }
+  }
+  // By value, so that the reader itself can stay in registers.
+  BitReader copy = in;
+  refill_bytewise(copy);
+  in = copy;
+}
+
+SHARDMILL_INLINE void drop(BitReader& in, std::uint32_t bits) {
+  in.bits <<= bits;
+  in.count -= bits;
+}
+
+// Resolves an entry that tells not enough: consumes all of its bits and returns one with value and
+// advance; 0 for a code that does not exist. Leaves at least 56 bits.
+[[gnu::noinline]] std::uint32_t resolve_in(BitReader& in, const HuffmanTable& table,
+                                           std::uint32_t entry) {
+  refill(in);
+  if (Entry::advance(entry) == 0) {
+    entry = table.find_long(in.bits);
+    if (entry == 0) return 0;
+  }
+  drop(in, Entry::length(entry));
+  const auto size = static_cast<std::uint32_t>(Entry::value(entry));
+  std::int32_t value = 0;
+  if (size > 0) {
+    value = static_cast<std::int32_t>(in.bits >> (64 - size));
+    if (value < 1 << (size - 1)) value -= (1 << size) - 1;
+    drop(in, size);
+  }
+  refill(in);
+  return static_cast<std::uint32_t>(value) << 16 | Entry::advance(entry) << 8;
+}
+
+SHARDMILL_INLINE std::uint32_t resolve(BitReader& in, const HuffmanTable& table,
+                                       std::uint32_t entry) {
+  BitReader copy = in;
+  entry = resolve_in(copy, table, entry);
+  in = copy;
+  return entry;
+}
+
+// The next code and its value. REQUIRES: kLookBits bits.
+SHARDMILL_INLINE std::uint32_t next_entry(BitReader& in, const HuffmanTable& table) {
+  const std::uint32_t entry = table.look(in.bits);
+  if ((entry & HuffmanTable::kSlow) != 0) [[unlikely]] {
+    return resolve(in, table, entry);
+  }
+  drop(in, Entry::length(entry));
+  return entry;
+}
+
+// Passes over the rest of a block whose coefficients up to `k` were read.
+SHARDMILL_INLINE bool skip_rest(BitReader& in, const HuffmanTable& ac, std::uint32_t k) {
+  while (k < kLast) {
+    refill(in);
+    for (int i = 0; i < 5; ++i) {
+      const std::uint32_t several = ac.skip(in.bits);
+      const std::uint32_t reached = k + Entry::advance(several);
+      if (several != 0 && reached < kLast) [[likely]] {
+        drop(in, Entry::length(several));
+        if (Entry::value(several) != 0) return true;
+        k = reached;
+        continue;
+      }
+      const std::uint32_t entry = next_entry(in, ac);
+      if (entry == 0) [[unlikely]]
+        return false;
+      k += Entry::advance(entry);
+      if (k >= kLast) return k == kLast || k >= HuffmanTable::kEndOfBlock;
+    }
+  }
+  return true;
+}
+
+// Reads the coefficients up to position `limit`; those beyond may be missing. `k` becomes the last
+// position that was looked at.
+SHARDMILL_INLINE bool read_coefficients(BitReader& in, const ScanComponent& component,
+                                        std::uint32_t limit, std::int16_t* block,
+                                        std::uint32_t& k) {
+  const HuffmanTable& ac = *component.ac;
+  k = 0;
+  std::uint32_t entry = 0;
+  while (true) {
+    refill(in);
+    for (int i = 0; i < 5; ++i) {  // 5 short codes at most 50 bits
+      entry = next_entry(in, ac);
+      if (entry == 0) [[unlikely]]
+        return false;
+      const std::uint32_t before = k;
+      k += Entry::advance(entry);
+      if (k >= limit) {
+        if (k >= HuffmanTable::kEndOfBlock) {
+          k = before;
+          return true;
+        }
+        if (k > kLast) return false;
+        block[kBlockOrder[k]] = static_cast<std::int16_t>(Entry::value(entry) * component.steps[k]);
+        return limit == kLast || skip_rest(in, ac, k);
+      }
+      block[kBlockOrder[k]] = static_cast<std::int16_t>(Entry::value(entry) * component.steps[k]);
+    }
+  }
+}
+
+SHARDMILL_INLINE bool read_dc(BitReader& in, const ScanComponent& component,
+                              std::uint32_t& predicted) {
+  refill(in);
+  const std::uint32_t entry = next_entry(in, *component.dc);
+  predicted += static_cast<std::uint32_t>(Entry::value(entry));
+  return entry != 0;
+}
+
+// Coefficients of a group of MCUs, one block row of a component after the other.
+struct Group {
+  alignas(32) std::int16_t blocks[kGroup * kMaxBlocksOfMcu + 1][64];
+  bool flat[kGroup * kMaxBlocksOfMcu + 1];  // nothing but the mean
+  std::uint32_t count;                      // of MCUs
+};
+
+struct Output {
+  std::uint32_t first_block;  // in a group
+  std::uint32_t limit;        // the last position that matters, in zigzag order
+  InverseDct transform;
+};
+
+SHARDMILL_INLINE bool read_block(BitReader& in, const ScanComponent& component,
+                                 const Output& output, std::uint32_t& predicted,
+                                 std::int16_t* block, bool& flat) {
+  if (!read_dc(in, component, predicted)) [[unlikely]]
+    return false;
+  std::memset(block, 0, 64 * sizeof(*block));
+  block[0] = static_cast<std::int16_t>(static_cast<std::int16_t>(predicted) * component.steps[0]);
+  if (output.limit == 0) {
+    flat = true;
+    return skip_rest(in, *component.ac, 0);
+  }
+  std::uint32_t k = 0;
+  const bool good = read_coefficients(in, component, output.limit, block, k);
+  flat = k == 0;
+  return good;
+}
+
+void fill_block(const std::int16_t* block, std::uint8_t* out, std::size_t stride,
+                std::uint32_t size) {
+  std::uint8_t values[2];
+  std::int16_t pair[128];
+  pair[0] = pair[64] = block[0];
+  inverse_dct_1(pair, values, 0);
+  for (std::uint32_t y = 0; y < size; ++y) std::memset(out + y * stride, values[0], size);
+}
+
+// Turns a group's coefficients into samples of the MCU row that begins at `row`, from column
+// `column` of the needed ones on.
+void transform_group(const Scan& scan, const Output* outputs, const Group& group, std::uint32_t row,
+                     std::uint32_t column) {
+  for (std::size_t c = 0; c < scan.count; ++c) {
+    const ScanComponent& component = scan.components[c];
+    const std::uint32_t size = component.size;
+    for (std::uint32_t y = 0; y < component.down; ++y) {
+      std::uint8_t* out = component.out +
+                          (std::size_t{row} * component.down + y) * size * component.stride +
+                          std::size_t{column} * component.across * size;
+      std::uint32_t number = outputs[c].first_block + y * component.across * kGroup;
+      const std::uint32_t end = number + group.count * component.across;
+      for (; number < end; number += 2, out += std::size_t{2} * size) {
+        if (group.flat[number] && group.flat[number + 1]) {
+          fill_block(group.blocks[number], out, component.stride, size);
+          fill_block(group.blocks[number + 1], out + size, component.stride, size);
+        } else {
+          outputs[c].transform(group.blocks[number], out, component.stride);
+        }
+      }
+    }
+  }
+}
+
+// A marker must follow what was read, and nothing else.
+bool at_marker(BitReader& in, std::uint8_t marker) noexcept {
+  if (in.made_up > in.count || in.count - in.made_up >= 8) return false;
+  while (in.end - in.at > 2 && in.at[0] == kMarker && in.at[1] == kMarker) ++in.at;
+  if (in.end - in.at < 2 || in.at[0] != kMarker || in.at[1] != marker) return false;
+  in.at += 2;
+  in.bits = in.count = 0;
+  in.made_up = 0;
+  return true;
+}
+
+SHARDMILL_INLINE bool read_mcu(BitReader& in, const Scan& scan, const Output* outputs,
+                               std::uint32_t* predicted, Group& group) {
+  for (std::size_t c = 0; c < scan.count; ++c) {
+    const ScanComponent& component = scan.components[c];
+    for (std::uint32_t y = 0; y < component.down; ++y) {
+      std::uint32_t number = outputs[c].first_block + (y * kGroup + group.count) * component.across;
+      for (std::uint32_t x = 0; x < component.across; ++x, ++number) {
+        if (!read_block(in, component, outputs[c], predicted[c], group.blocks[number],
+                        group.flat[number])) {
+          return false;
+        }
+      }
+    }
+  }
+  ++group.count;
+  return true;
+}
+
+SHARDMILL_INLINE bool skip_mcu(BitReader& in, const Scan& scan, std::uint32_t* predicted) {
+  for (std::size_t c = 0; c < scan.count; ++c) {
+    const ScanComponent& component = scan.components[c];
+    for (std::uint32_t i = 0; i < component.across * component.down; ++i) {
+      if (!read_dc(in, component, predicted[c]) || !skip_rest(in, *component.ac, 0)) return false;
+    }
+  }
+  return true;
+}
+
+SHARDMILL_INLINE bool decode(const Scan& scan, const Output* outputs) {
+  BitReader in{scan.begin, scan.end};
+  Group group{};
+  std::uint32_t predicted[3] = {};
+  std::uint32_t until_restart = scan.restart_interval;
+  std::uint8_t restarts = 0;
+  for (std::uint32_t row = 0; row < scan.last_row; ++row) {
+    for (std::uint32_t column = 0; column < scan.columns; ++column) {
+      if (scan.restart_interval != 0 && until_restart-- == 0) {
+        if (!at_marker(in, kRestart0 + restarts)) return false;
+        restarts = (restarts + 1) & 7;
+        predicted[0] = predicted[1] = predicted[2] = 0;
+        until_restart = scan.restart_interval - 1;
+      }
+      if (row < scan.first_row || column < scan.first_column || column >= scan.last_column) {
+        if (!skip_mcu(in, scan, predicted)) return false;
+        continue;
+      }
+      if (!read_mcu(in, scan, outputs, predicted, group)) return false;
+      if (group.count == kGroup || column + 1 == scan.last_column) {
+        transform_group(scan, outputs, group, row - scan.first_row,
+                        column + 1 - group.count - scan.first_column);
+        group.count = 0;
+      }
+    }
+    if (in.made_up > in.count) return false;  // beyond a marker
+  }
+  return scan.last_row < scan.rows || at_marker(in, kEndOfImage);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2,bmi,bmi2"))) bool decode_avx2(const Scan& scan, const Output* outputs) {
+  return decode(scan, outputs);
+}
+#endif
+
+[[gnu::noinline]] bool decode_plain(const Scan& scan, const Output* outputs) {
+  return decode(scan, outputs);
+}
+
+bool decode_with(const Scan& scan, bool avx2) noexcept {
+  Output outputs[3];
+  std::uint32_t blocks = 0;
+  for (std::size_t c = 0; c < scan.count; ++c) {
+    const ScanComponent& component = scan.components[c];
+    outputs[c].first_block = blocks * kGroup;
+    blocks += component.across * component.down;
+    switch (component.size) {
+      case 8:
+        outputs[c].limit = kLast;
+        outputs[c].transform = inverse_dct_8_portable;
+        break;
+      case 4:
+        outputs[c].limit = 24;  // where frequencies 3 and 3 stand
+        outputs[c].transform = inverse_dct_4_portable;
+        break;
+      case 2:
+        outputs[c].limit = 4;  // 1 and 1
+        outputs[c].transform = inverse_dct_2;
+        break;
+      default:
+        outputs[c].limit = 0;
+        outputs[c].transform = inverse_dct_1;
+        break;
+    }
+#if defined(__x86_64__)
+    if (avx2 && component.size == 8) outputs[c].transform = inverse_dct_8_avx2;
+    if (avx2 && component.size == 4) outputs[c].transform = inverse_dct_4_avx2;
+#endif
+  }
+  if (blocks > kMaxBlocksOfMcu) return false;
+#if defined(__x86_64__)
+  if (avx2) return decode_avx2(scan, outputs);
+#endif
+  return decode_plain(scan, outputs);
+}
+
+}  // namespace
+
+bool decode_scan(const Scan& scan) noexcept { return decode_with(scan, has_avx2()); }
+
+bool decode_scan_portable(const Scan& scan) noexcept { return decode_with(scan, false); }
+
+}  // namespace shardmill::internal
