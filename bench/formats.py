@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Storage formats beside Python's own readers and writers. Started by bench/formats.
 
-To add rows for a format, write its two functions (peer_write, peer_read) and name them in PEERS.
+To add rows for a format, write its functions (write, read) and name them in PEERS.
 """
 import argparse
 import io
@@ -9,20 +9,29 @@ import json
 import mmap
 import os
 import random
+import shutil
 import statistics
 import subprocess
 import tarfile
 import time
 
 
-def rate(count, repeats, run):
-    """Returns `count` per second over the median of several runs."""
+def rate(count, repeats, run, prepare=lambda: None):
+    """Returns `count` per second over the median of several runs; `prepare` is not counted."""
     seconds = []
     for _ in range(repeats):
+        prepare()
         start = time.perf_counter()
         run()
         seconds.append(time.perf_counter() - start)
     return count / statistics.median(seconds)
+
+
+def remove(path):
+    if os.path.isdir(path):
+        shutil.rmtree(path)
+    elif os.path.exists(path):
+        os.remove(path)
 
 
 def sync(path):
@@ -56,14 +65,18 @@ def tar_read(path, order):
     return run
 
 
-def lmdb_write(path, samples, size, pool):
+def lmdb_write(path, samples, size, pool, batch=5000):  # as BasicSR and folder2lmdb.py commit
     import lmdb
     view = memoryview(pool)
     with lmdb.open(path, map_size=1 << 40, lock=False) as environment:
-        for begin in range(0, samples, 1000):  # as the converters of BasicSR and Caffe commit
+        for begin in range(0, samples, batch):
             with environment.begin(write=True) as transaction:
-                for n in range(begin, min(samples, begin + 1000)):
+                for n in range(begin, min(samples, begin + batch)):
                     transaction.put(b"%09d" % n, view[n % 4096 : n % 4096 + size])
+
+
+def lmdb_write_1000(path, samples, size, pool):  # as Caffe's and text recognition's tools commit
+    lmdb_write(path, samples, size, pool, 1000)
 
 
 def lmdb_read(path, order):
@@ -106,9 +119,10 @@ def hdf5_read(path, order):
 
 
 PEERS = {
-    "tar": (tar_write, tar_read, "Python mmap slices", "Python tarfile"),
-    "lmdb": (lmdb_write, lmdb_read, "py-lmdb, buffers=True", "py-lmdb"),
-    "hdf5": (hdf5_write, hdf5_read, "h5py, vlen rows", "h5py, vlen rows"),
+    "tar": (tar_read, "Python mmap slices", [(tar_write, "Python tarfile")]),
+    "lmdb": (lmdb_read, "py-lmdb, buffers=True",
+             [(lmdb_write, "py-lmdb, 5000 a commit"), (lmdb_write_1000, "py-lmdb, 1000 a commit")]),
+    "hdf5": (hdf5_read, "h5py, vlen rows", [(hdf5_write, "h5py, vlen rows")]),
 }
 
 
@@ -167,13 +181,15 @@ def measure(name, arguments):
     if name == "lmdb":
         rows.append(("open 1,000,000 keys, ms", ours["open_1m_ms"], "", None))
     if name in PEERS:
-        write, read, reader, writer = PEERS[name]
+        read, reader, writers = PEERS[name]
         path = os.path.join(arguments.work, "peer-" + name)
         pool = random.Random(1).randbytes(arguments.bytes + 4096)
         megabytes = arguments.samples * arguments.bytes / 1e6
-        written = rate(megabytes, arguments.repeats,
-                       lambda: write(path, arguments.samples, arguments.bytes, pool))
-        rows.insert(1, ("write from memory, MB/s", ours["write_mb_per_s"], writer, written))
+        for write, writer in writers:
+            written = rate(megabytes, arguments.repeats,
+                           lambda: write(path, arguments.samples, arguments.bytes, pool),
+                           lambda: remove(path))
+            rows.insert(1, ("write from memory, MB/s", ours["write_mb_per_s"], writer, written))
         order = list(range(arguments.samples))
         random.Random(2).shuffle(order)
         run = read(path, order)
@@ -197,12 +213,12 @@ def main():
     parser.add_argument("--json")
     arguments = parser.parse_args()
     results = []
-    print(f"{'format':<7}{'work':<30}{'shardmill':>14}  {'beside':<22}{'':>12}  ratio")
+    print(f"{'format':<7}{'work':<30}{'shardmill':>14}  {'beside':<24}{'':>12}  ratio")
     for name in arguments.only.split(","):
         for work, ours, beside, peer in measure(name, arguments):
             ratio = "" if peer is None else f"{ours / peer:8.2f}"
             shown = "" if peer is None else f"{peer:12,.1f}"
-            print(f"{name:<7}{work:<30}{ours:>14,.2f}  {beside:<22}{shown:>12}{ratio}")
+            print(f"{name:<7}{work:<30}{ours:>14,.2f}  {beside:<24}{shown:>12}{ratio}")
             results.append({"format": name, "work": work, "shardmill": ours, "beside": beside,
                             "peer": peer})
     if arguments.json:

@@ -32,10 +32,12 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The median of several runs, in seconds.
-double median(int repeats, const std::function<void()>& run) {
+// The median of several runs, in seconds; `prepare` is not counted.
+double median(int repeats, const std::function<void()>& run,
+              const std::function<void()>& prepare = [] {}) {
   std::vector<double> seconds;
   for (int i = 0; i < repeats; ++i) {
+    prepare();
     const double begin = now();
     run();
     seconds.push_back(now() - begin);
@@ -173,10 +175,7 @@ int run(const std::string& name, const fs::path& folder, std::uint64_t samples, 
   const std::string pool = random_bytes(size + 4096);
   std::map<std::string, double> out;
   const auto again = [&](const fs::path& path, const std::function<void()>& make) {
-    return median(repeats, [&] {
-      fs::remove_all(path);
-      make();
-    });
+    return median(repeats, make, [&] { fs::remove_all(path); });
   };
   const auto payload = static_cast<double>(samples * size) / 1e6;
   out["write_mb_per_s"] =

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Finds liblmdb and defines LMDB::LMDB.
+# Finds liblmdb and defines LMDB::LMDB. Only tests use it.
 find_path(LMDB_INCLUDE_DIR lmdb.h)
 find_library(LMDB_LIBRARY lmdb)
 include(FindPackageHandleStandardArgs)

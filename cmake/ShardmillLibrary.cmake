@@ -51,7 +51,6 @@ function(shardmill_install_package)
                                 INSTALL_DESTINATION ${package_dir})
   install(FILES ${PROJECT_BINARY_DIR}/shardmillConfig.cmake
                 ${PROJECT_BINARY_DIR}/shardmillConfigVersion.cmake
-                ${PROJECT_SOURCE_DIR}/cmake/FindLMDB.cmake
                 ${PROJECT_SOURCE_DIR}/cmake/ShardmillTorch.cmake
           DESTINATION ${package_dir})
 endfunction()

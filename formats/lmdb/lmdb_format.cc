@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <lmdb.h>
 #include <shardmill/formats/format.h>
 
 #include "formats/internal/shard_path.h"
@@ -63,15 +62,6 @@ class LmdbFormat final : public Format {
   std::string describe(const fs::path& path, bool hash) const override {
     lmdb::Environment environment(lmdb::data_file_of(internal::file_of_shard(path)), Access::kAuto);
     return lmdb::describe_environment(environment, hash);
-  }
-
-  std::string library() const override {
-    int major = 0;
-    int minor = 0;
-    int patch = 0;
-    mdb_version(&major, &minor, &patch);
-    return "lmdb " + std::to_string(major) + '.' + std::to_string(minor) + '.' +
-           std::to_string(patch);
   }
 };
 

@@ -23,9 +23,9 @@ struct Outcomes {
 
 class Damage {
  public:
-  // A shard of several transactions and levels, or a plain environment with the same records.
+  // A shard of several levels, or a plain environment with the same records.
   explicit Damage(bool shard) {
-    const auto writer = lmdb::create_writer(folder_ / "s.lmdb", {1 << 20, 100'000});
+    const auto writer = lmdb::create_writer(folder_ / "s.lmdb");
     std::vector<Sample> samples;
     for (std::uint32_t i = 0; i < 700; ++i) {
       Sample& sample = samples.emplace_back("key" + std::to_string(i));

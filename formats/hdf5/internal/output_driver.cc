@@ -10,6 +10,8 @@
 #include <limits>
 #include <new>
 
+#include "formats/internal/output_file.h"
+
 namespace shardmill::hdf5 {
 
 namespace {
@@ -25,6 +27,7 @@ struct OutputDriverFile {
   haddr_t allocated = 0;
   haddr_t end = 0;
   OutputStatus* status = nullptr;
+  shardmill::internal::Writeback writeback;
 };
 
 constexpr haddr_t kMaxAddress = std::numeric_limits<off_t>::max();
@@ -128,6 +131,7 @@ herr_t driver_write(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t at, std::size_t siz
     size -= static_cast<std::size_t>(written);
     if (at > file.end) file.end = at;
   }
+  file.writeback.reached(file.fd, file.end);
   return 0;
 }
 

@@ -53,19 +53,11 @@ void append_number(std::string& out, std::uint64_t value, int bytes) {
   }
 }
 
-std::uint64_t head_size(std::uint64_t length) {
-  return length < 0x100 ? 2 : length < 0x10000 ? 3 : 5;
-}
-
 // The types of 8-, 16- and 32-bit lengths follow each other.
 void append_head(std::string& out, std::uint64_t length, unsigned type8) {
   const unsigned step = length < 0x100 ? 0 : length < 0x10000 ? 1 : 2;
   out += static_cast<char>(type8 + step);
   append_number(out, length, 1 << step);
-}
-
-std::uint64_t name_size(std::string_view name) {
-  return add(name.size() < 32 && is_utf8(name) ? 1 : head_size(name.size()), name.size());
 }
 
 void append_name(std::string& out, std::string_view name) {
@@ -77,12 +69,6 @@ void append_name(std::string& out, std::string_view name) {
   }
   out += name;
 }
-
-std::string array_header(const FieldView& field) {
-  return field.array != nullptr ? npy_header(*field.array) : std::string();
-}
-
-std::uint64_t map_head_size(std::size_t pairs) { return pairs < 16 ? 1 : pairs < 0x10000 ? 3 : 5; }
 
 // Takes pieces from the front of a record.
 class Cursor {
@@ -153,34 +139,35 @@ const char* order(std::vector<FieldView>& fields) {
 
 }  // namespace
 
-std::uint64_t record_size(std::string_view key, std::span<const FieldView* const> fields) {
-  std::uint64_t size = map_head_size(fields.size() + 1);
-  size = add(size, add(name_size(kKeyName), name_size(key)));
-  for (const FieldView* field : fields) {
-    const std::uint64_t length = add(array_header(*field).size(), field->bytes.size());
-    size = add(size, add(name_size(field->name), add(head_size(length), length)));
-  }
-  return size;
-}
-
-void append_record(std::string_view key, std::span<const FieldView* const> fields,
-                   std::string& out) {
+void RecordDraft::assign(std::string_view key, std::span<const FieldView* const> fields) {
+  heads_.clear();
+  cuts_.clear();
   const std::size_t pairs = fields.size() + 1;
   if (pairs < 16) {
-    out += static_cast<char>(kFixMap | pairs);
+    heads_ += static_cast<char>(kFixMap | pairs);
   } else {
-    out += static_cast<char>(pairs < 0x10000 ? kMap16 : kMap32);
-    append_number(out, pairs, pairs < 0x10000 ? 2 : 4);
+    heads_ += static_cast<char>(pairs < 0x10000 ? kMap16 : kMap32);
+    append_number(heads_, pairs, pairs < 0x10000 ? 2 : 4);
   }
-  append_name(out, kKeyName);
-  append_name(out, key);
+  append_name(heads_, kKeyName);
+  append_name(heads_, key);
+  size_ = 0;
   for (const FieldView* field : fields) {
-    append_name(out, field->name);
-    const std::string header = array_header(*field);
-    append_head(out, header.size() + field->bytes.size(), kBin8);
-    out += header;
-    out += as_text(field->bytes);
+    append_name(heads_, field->name);
+    const std::string header = field->array != nullptr ? npy_header(*field->array) : std::string();
+    append_head(heads_, header.size() + field->bytes.size(), kBin8);
+    heads_ += header;
+    cuts_.push_back(heads_.size());
+    size_ = add(size_, field->bytes.size());
   }
+  size_ = add(size_, heads_.size());
+  pieces_.clear();
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < fields.size(); begin = cuts_[i++]) {
+    pieces_.push_back(as_bytes(std::string_view(heads_).substr(begin, cuts_[i] - begin)));
+    pieces_.push_back(fields[i]->bytes);
+  }
+  if (fields.empty()) pieces_.push_back(as_bytes(heads_));
 }
 
 const char* parse_record(Bytes bytes, std::string_view& key, std::vector<FieldView>& fields) {

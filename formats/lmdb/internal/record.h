@@ -18,14 +18,22 @@ inline constexpr std::string_view kKeyName = "__key__";
 /// LMDB keeps sizes of values in 32 bits.
 inline constexpr std::uint64_t kMaxRecordBytes = 0xFFFFFFFF;
 
-/// Returns the size of the MessagePack map that append_record() makes; saturates.
-std::uint64_t record_size(std::string_view key, std::span<const FieldView* const> fields);
+/// A sample as a MessagePack map: `__key__`, then the fields as they come, values as bin. Key and
+/// names are str if they are UTF-8, else bin. Arrays become .npy files. Values are not copied.
+class RecordDraft {
+ public:
+  /// Makes the record of a sample; the fields' values must stay as long as pieces() are used.
+  void assign(std::string_view key, std::span<const FieldView* const> fields);
+  /// The record, one piece behind the other. Valid until the next assign().
+  std::span<const Bytes> pieces() const noexcept { return pieces_; }
+  std::uint64_t size() const noexcept { return size_; }  ///< Of all pieces; saturates.
 
-/// Appends a sample as a MessagePack map: `__key__`, then the fields as they come, values as
-/// bin. Key and names are str if they are UTF-8, else bin. Arrays become .npy files.
-/// REQUIRES: record_size() <= kMaxRecordBytes.
-void append_record(std::string_view key, std::span<const FieldView* const> fields,
-                   std::string& out);
+ private:
+  std::string heads_;  // all but the values
+  std::vector<std::size_t> cuts_;
+  std::vector<Bytes> pieces_;
+  std::uint64_t size_ = 0;
+};
 
 /// Parses a record in place: `key` and `fields` (sorted by name) point into `bytes`. Values may
 /// be bin or str. Returns null, or what is wrong with the record.
