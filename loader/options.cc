@@ -5,6 +5,7 @@
 #include <shardmill/loader/system/ranks.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "loader/internal/control.h"
@@ -35,15 +36,49 @@ std::string number_text(double value) {
   return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
 }
 
+bool has_size_from_1_to_65535(const Output& output) {
+  const std::vector<std::uint64_t>& shape = output.row.shape;
+  const std::size_t first = output.pixels.channels_first ? 1 : 0;
+  if (shape.size() != 3 || shape[first] > 65'535 || shape[first + 1] > 65'535) return false;
+  return output.row.elements() > 0;
+}
+
+void check_image(const std::string& option, const Output& output) {
+  const PixelForm& pixels = output.pixels;
+  const bool sized = !output.row.shape.empty();
+  if (sized && !has_size_from_1_to_65535(output)) {
+    refuse(option, "an image without a size", "made with width and height from 1 to 65535");
+  }
+  if (pixels.dtype != DType::kUInt8 && pixels.dtype != DType::kFloat32 &&
+      pixels.dtype != DType::kFloat16) {
+    refuse(option + ".pixels.dtype", std::string(dtype_name(pixels.dtype)),
+           "uint8, float32 or float16");
+  }
+  if (output.row.dtype != pixels.dtype ||
+      (sized && output.row.shape[pixels.channels_first ? 0 : 2] != pixels.channel_count())) {
+    refuse(option + ".pixels", "another form than that of row", "given by with_pixels()");
+  }
+  for (std::size_t c = 0; c < pixels.channel_count(); ++c) {
+    if (!std::isfinite(pixels.mean[c]) || !std::isnormal(pixels.std[c])) {
+      refuse(option + ".pixels",
+             "mean " + number_text(pixels.mean[c]) + " and std " + number_text(pixels.std[c]) +
+                 " of channel " + std::to_string(c),
+             "numbers, std not 0");
+    }
+  }
+  if (output.padding && pixels.channels_first) {
+    refuse(option + ".pixels.channels_first", "true", "false for padded rows");
+  }
+  if (output.fit != Fit::kCover && (output.padding || output.crop || !sized)) {
+    refuse(option + ".fit", "given", "left out but for images of a given size without crop");
+  }
+}
+
 void check_output(const std::string& option, const Output& output) {
   const bool image = output.kind == OutputKind::kImage;
+  if (image) check_image(option, output);
   if (output.kind == OutputKind::kComputed && !output.compute) {
     refuse(option + ".compute", "empty", "a function");
-  }
-  if (image && !output.row.shape.empty() &&
-      (output.row.shape.size() != 3 || output.row.elements() == 0 || output.row.shape[0] > 65'535 ||
-       output.row.shape[1] > 65'535)) {
-    refuse(option, "an image without a size", "made with width and height from 1 to 65535");
   }
   if (output.crop) {
     const RandomCrop& crop = *output.crop;

@@ -2,6 +2,7 @@
 #include <shardmill/loader/outputs.h>
 
 #include <utility>
+#include <vector>
 
 namespace shardmill {
 
@@ -25,6 +26,13 @@ Output image_output(std::string name, std::uint32_t width, std::uint32_t height,
   return make(std::move(name), OutputKind::kImage, std::move(field), std::move(row));
 }
 
+Output fitted_image_output(std::string name, std::uint32_t width, std::uint32_t height, Fit fit,
+                           std::string field) {
+  Output output = image_output(std::move(name), width, height, std::move(field));
+  output.fit = fit;
+  return output;
+}
+
 Output random_crop_output(std::string name, std::uint32_t width, std::uint32_t height,
                           RandomCrop crop, std::string field) {
   Output output = image_output(std::move(name), width, height, std::move(field));
@@ -37,6 +45,16 @@ Output padded_image_output(std::string name, std::uint32_t max_width, std::uint3
   Output output = make(std::move(name), OutputKind::kImage, std::move(field),
                        {DType::kUInt8, {max_height, max_width, 3}});
   output.padding = padding;
+  return output;
+}
+
+Output with_pixels(Output output, const PixelForm& form) {
+  // As declared so far: channels first or last.
+  const std::vector<std::uint64_t> shape = output.row.shape;
+  const std::size_t first = output.pixels.channels_first ? 1 : 0;
+  output.pixels = form;
+  output.row.dtype = form.dtype;
+  if (shape.size() == 3) output.row = form.row(shape[first + 1], shape[first]);
   return output;
 }
 

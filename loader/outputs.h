@@ -3,6 +3,7 @@
 
 #include <shardmill/formats/array.h>
 #include <shardmill/formats/sample.h>
+#include <shardmill/loader/decode/pixel_form.h>
 #include <shardmill/loader/random.h>
 
 #include <cstddef>
@@ -18,7 +19,7 @@ namespace shardmill {
 
 /// What one output of a batch is made of.
 enum class OutputKind : std::uint8_t {
-  kImage,     ///< An encoded image, decoded: uint8 rows of height × width × 3, RGB.
+  kImage,     ///< An encoded image, decoded: rows of pixels; see PixelForm.
   kClass,     ///< A decimal class number: int64 rows without extent.
   kScalar,    ///< A number, as text or as an array of one element: rows without extent.
   kArray,     ///< An .npy or numeric HDF5 field: rows of one dtype and shape.
@@ -88,6 +89,8 @@ struct Output {
   RowFunction compute = {};
   std::optional<Padding> padding = {};
   std::optional<RandomCrop> crop = {};
+  Fit fit = Fit::kCover;   ///< kImage of a given size, without crop.
+  PixelForm pixels = {};   ///< kImage: goes with `row`; see with_pixels().
   bool optional = false;   ///< Samples may lack the field: BatchOutput::present tells which do.
   bool truncate = false;   ///< kTokens: cut what is too long instead of refusing it.
   bool list_view = false;  ///< Ragged outputs: values stay where they were put; see list_output().
@@ -101,6 +104,9 @@ struct Output {
 /// 0 × 0: images at their own size, which must be that of the first sample's image.
 Output image_output(std::string name, std::uint32_t width, std::uint32_t height,
                     std::string field = {});
+/// The same, but as `fit` says: stretched, or whole with a border of PixelForm's fill colour.
+Output fitted_image_output(std::string name, std::uint32_t width, std::uint32_t height, Fit fit,
+                           std::string field = {});
 /// Declares `name` as random parts of images, resized to `width` × `height` pixels.
 Output random_crop_output(std::string name, std::uint32_t width, std::uint32_t height,
                           RandomCrop crop = {}, std::string field = {});
@@ -108,6 +114,9 @@ Output random_crop_output(std::string name, std::uint32_t width, std::uint32_t h
 /// left corner of padded rows; BatchOutput::sizes has height and width of each.
 Output padded_image_output(std::string name, std::uint32_t max_width, std::uint32_t max_height,
                            Padding padding = {}, std::string field = {});
+/// Returns `output`, of images, with pixels of that form: its channels, their order, normalised
+/// floating-point numbers. Padded rows have their channels last.
+Output with_pixels(Output output, const PixelForm& form);
 /// Declares `name` as the class numbers of `field`.
 Output class_output(std::string name = "label", std::string field = "cls");
 /// Declares `name` as the numbers of `field`: decimal text, or an array of one element. A number

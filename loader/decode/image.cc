@@ -3,12 +3,14 @@
 #include <shardmill/loader/decode/image.h>
 
 #include <algorithm>
+#include <cmath>
 #include <new>
 #include <string>
 
 #include "loader/decode/internal/exif.h"
 #include "loader/decode/internal/jpeg.h"
 #include "loader/decode/internal/pixel_buffer.h"
+#include "loader/decode/internal/pixel_writer.h"
 #include "loader/decode/internal/pixels.h"
 #include "loader/decode/internal/png.h"
 #include "loader/decode/internal/resample.h"
@@ -66,6 +68,23 @@ ImageFormat decodable_format(Bytes bytes) {
   }
 }
 
+// Colours count as much as they are seen: those of transparent pixels may be anything.
+void multiply_by_alpha(std::uint8_t* rgba, std::size_t count) {
+  for (std::uint8_t* end = rgba + 4 * count; rgba != end; rgba += 4) {
+    for (int c = 0; c < 3; ++c) {
+      const unsigned product = rgba[c] * unsigned{rgba[3]} + 128;
+      rgba[c] = static_cast<std::uint8_t>((product + (product >> 8)) >> 8);
+    }
+  }
+}
+
+void mirror_row(std::uint8_t* row, std::uint32_t width, std::size_t channels) {
+  for (std::uint8_t *left = row, *right = row + (width - 1) * channels; left < right;
+       left += channels, right -= channels) {
+    std::swap_ranges(left, left + channels, right);
+  }
+}
+
 // Buffers above this are given back after use.
 constexpr std::size_t kKeepBytes = std::size_t{256} << 20;
 
@@ -87,75 +106,99 @@ ImageInfo probe_image(Bytes bytes) {
   }
 }
 
+ImagePart fit_part(Fit fit, std::uint32_t width, std::uint32_t height, std::uint32_t out_width,
+                   std::uint32_t out_height) noexcept {
+  if (fit == Fit::kCover) {
+    const Box box = cover_box({width, height}, {out_width, out_height});
+    return {.left = box.left, .top = box.top, .right = box.right, .bottom = box.bottom};
+  }
+  ImagePart part{.right = double{1} * width, .bottom = double{1} * height};
+  if (fit == Fit::kStretch) return part;
+  const double scale = std::min(double{1} * out_width / width, double{1} * out_height / height);
+  const auto scaled = [scale](std::uint32_t size, std::uint32_t most) {
+    return std::clamp(static_cast<std::uint32_t>(std::lround(size * scale)), 1U, most);
+  };
+  part.out_width = scaled(width, out_width);
+  part.out_height = scaled(height, out_height);
+  part.out_left = (out_width - part.out_width) / 2;
+  part.out_top = (out_height - part.out_height) / 2;
+  return part;
+}
+
 struct ImageDecoder::State {
   DecodeOptions options;
   JpegDecoder jpeg;
   FastResampler fast;
   ExactResampler exact;
-  PixelBuffer pixels, turned, planes, small;
+  PixelWriter writer;
+  PixelBuffer pixels, turned, planes;
 
-  /// An image as stored, in `pixels`.
-  struct Stored {
-    const std::uint8_t* rgb;
+  /// An image at full size: interleaved channels.
+  struct Full {
+    std::uint8_t* pixels;
+    std::size_t channels;
     Size size;
-    std::uint32_t orientation;
+    std::uint32_t orientation;  ///< Still to be applied.
   };
 
-  Stored decode_stored(Bytes image);
-  Pixels decode_full(Bytes image);
+  Full decode_stored(Bytes image, Channels channels);
+  Full decode_full(Bytes image, Channels channels);
   // What is cut out of an image as stored, and how it is turned.
   struct Cut {
     Box box;
     std::uint32_t orientation;
   };
-  static Cut cut(const ChoosePart& choose, Size stored, std::uint32_t orientation);
-  void decode_part(Bytes image, const ChoosePart& choose, Size target, std::uint8_t* out);
-  void decode_exact(Bytes image, const ChoosePart& choose, Size target, std::uint8_t* out);
-  bool decode_planes(Bytes image, const ChoosePart& choose, Size target, std::uint8_t* out);
-  bool jpeg_planes(Bytes image, const ChoosePart& choose, Size target, std::uint8_t* out);
-  bool webp_planes(Bytes image, const ChoosePart& choose, Size target, std::uint8_t* out);
-  void resize_fast(const Planes& in, const Cut& cut, Size target, std::uint8_t* out);
-  Planes split(const Stored& image);
+  Cut cut(const ChoosePart& choose, Size stored, std::uint32_t orientation);
+  void decode_part(Bytes image, const ChoosePart& choose);
+  void decode_exact(Bytes image, const ChoosePart& choose);
+  bool decode_planes(Bytes image, const ChoosePart& choose);
+  bool jpeg_planes(Bytes image, const ChoosePart& choose);
+  bool webp_planes(Bytes image, const ChoosePart& choose);
+  void resize_fast(const Planes& in, const Cut& cut) {
+    writer.write(fast.resize(in, cut.box, writer.size(), cut.orientation));
+  }
+  Planes split(const Full& image);
   void trim() noexcept {
-    for (PixelBuffer* buffer : {&pixels, &turned, &planes, &small}) buffer->trim(kKeepBytes);
+    for (PixelBuffer* buffer : {&pixels, &turned, &planes}) buffer->trim(kKeepBytes);
   }
 };
 
-ImageDecoder::State::Stored ImageDecoder::State::decode_stored(Bytes image) {
+ImageDecoder::State::Full ImageDecoder::State::decode_stored(Bytes image, Channels wanted) {
+  std::size_t channels = wanted == Channels::kRgba ? 4 : 3;
   ImageInfo info;
   Size size;
   switch (decodable_format(image)) {
     case ImageFormat::kPng:
-      read_png(image, options, pixels, info, size);
+      read_png(image, options, channels, pixels, info, size);
       break;
     case ImageFormat::kWebp: {
       const WebpImage webp = open_webp(image);
       info = webp.info;
       size = webp.stored;
       check_pixels(size, options.max_pixels);
-      read_webp(webp, pixels);
+      read_webp(webp, channels, pixels);
       break;
     }
     default:
       jpeg.open(image, options);
       info = jpeg.info();
       size = jpeg.stored();
-      jpeg.read_rgb(pixels.reserve(size.pixels() * 3));
+      channels = 3;
+      jpeg.read_rgb(pixels.reserve(size.pixels() * 3), wanted == Channels::kGrey);
       break;
   }
-  return {pixels.reserve(0), size, info.orientation};
+  return {pixels.reserve(0), channels, size, info.orientation};
 }
 
-ImageDecoder::Pixels ImageDecoder::State::decode_full(Bytes image) {
-  const Stored stored = decode_stored(image);
-  const std::size_t bytes = stored.size.pixels() * 3;
-  const Size shown = oriented(stored.size, stored.orientation);
-  if (stored.orientation == 1) return {shown.width, shown.height, {stored.rgb, bytes}};
-  std::uint8_t* out = turned.reserve(bytes);
-  orient_rgb(stored.rgb, stored.size, stored.orientation, out);
-  return {shown.width, shown.height, {out, bytes}};
+ImageDecoder::State::Full ImageDecoder::State::decode_full(Bytes image, Channels channels) {
+  const Full stored = decode_stored(image, channels);
+  if (stored.orientation == 1) return stored;
+  std::uint8_t* const out = turned.reserve(stored.size.pixels() * stored.channels);
+  orient_pixels(stored.pixels, stored.channels, stored.size, stored.orientation, out);
+  return {out, stored.channels, oriented(stored.size, stored.orientation), 1};
 }
 
+// Also puts the part where it goes in the output.
 ImageDecoder::State::Cut ImageDecoder::State::cut(const ChoosePart& choose, Size stored,
                                                   std::uint32_t orientation) {
   const Size shown = oriented(stored, orientation);
@@ -163,76 +206,82 @@ ImageDecoder::State::Cut ImageDecoder::State::cut(const ChoosePart& choose, Size
   SHARDMILL_CHECK(part.left >= 0 && part.top >= 0 && part.left < part.right &&
                   part.top < part.bottom && part.right <= shown.width &&
                   part.bottom <= shown.height);
+  if (part.out_width > 0 || part.out_height > 0) {
+    const Size whole = writer.size();
+    SHARDMILL_CHECK(part.out_width > 0 && part.out_height > 0 && part.out_width <= whole.width &&
+                    part.out_height <= whole.height &&
+                    part.out_left <= whole.width - part.out_width &&
+                    part.out_top <= whole.height - part.out_height);
+    writer.place(part.out_left, part.out_top, {part.out_width, part.out_height});
+    writer.fill_border();
+  }
   const Box box{part.left, part.top, part.right, part.bottom};
   return {stored_box(box, stored, orientation), part.flip ? mirrored(orientation) : orientation};
 }
 
-void ImageDecoder::State::resize_fast(const Planes& in, const Cut& cut, Size target,
-                                      std::uint8_t* out) {
-  if (cut.orientation == 1) {
-    fast.resize(in, cut.box, target, out);
-    return;
-  }
-  const Size as_stored = oriented(target, cut.orientation);
-  std::uint8_t* unturned = small.reserve(target.pixels() * 3);
-  fast.resize(in, cut.box, as_stored, unturned);
-  orient_rgb(unturned, as_stored, cut.orientation, out);
-}
-
-bool ImageDecoder::State::jpeg_planes(Bytes image, const ChoosePart& choose, Size target,
-                                      std::uint8_t* out) {
+bool ImageDecoder::State::jpeg_planes(Bytes image, const ChoosePart& choose) {
   jpeg.open(image, options);
   if (!jpeg.has_planes()) return false;
   const Cut part = cut(choose, jpeg.stored(), jpeg.info().orientation);
-  const Size as_stored = oriented(target, part.orientation);
-  const double across = part.box.width() / as_stored.width;
-  const double down = part.box.height() / as_stored.height;
+  const Size as_stored = oriented(writer.size(), part.orientation);
+  JpegDecoder::PlanesRequest request;
+  request.across = part.box.width() / as_stored.width;
+  request.down = part.box.height() / as_stored.height;
   // Chroma may be sampled at a quarter; its filter reaches as many samples as that of luma.
-  const double sample = 4 * std::clamp(std::min(across, down), 1.0, 8.0);
-  const double beside = filter_reach(across / sample) * sample;
-  const double beyond = filter_reach(down / sample) * sample;
-  const Box needed{part.box.left - beside, part.box.top - beyond, part.box.right + beside,
-                   part.box.bottom + beyond};
-  resize_fast(jpeg.read_planes(across, down, needed, planes), part, target, out);
+  const double sample = 4 * std::clamp(std::min(request.across, request.down), 1.0, 8.0);
+  const double beside = filter_reach(request.across / sample) * sample;
+  const double beyond = filter_reach(request.down / sample) * sample;
+  request.needed = {part.box.left - beside, part.box.top - beyond, part.box.right + beside,
+                    part.box.bottom + beyond};
+  request.luma_only = writer.form().channels == Channels::kGrey;
+  resize_fast(jpeg.read_planes(request, planes), part);
   return true;
 }
 
-bool ImageDecoder::State::webp_planes(Bytes image, const ChoosePart& choose, Size target,
-                                      std::uint8_t* out) {
+bool ImageDecoder::State::webp_planes(Bytes image, const ChoosePart& choose) {
   const WebpImage webp = open_webp(image);
   check_pixels(webp.stored, options.max_pixels);
   if (!webp.lossy || !webp.fills_canvas()) return false;
+  if (writer.form().channels == Channels::kRgba && webp.info.channels == 4) return false;
   const Cut part = cut(choose, webp.stored, webp.info.orientation);
-  const Size as_stored = oriented(target, part.orientation);
+  const Size as_stored = oriented(writer.size(), part.orientation);
   const double ratio =
       std::max(part.box.width() / as_stored.width, part.box.height() / as_stored.height);
   const double reach = 2 * filter_reach(ratio / 2);
-  resize_fast(read_webp_planes(webp, part.box, reach, planes), part, target, out);
+  resize_fast(read_webp_planes(webp, part.box, reach, planes), part);
   return true;
 }
 
 // Decodes without ever making full-size RGB, where the format allows it.
-bool ImageDecoder::State::decode_planes(Bytes image, const ChoosePart& choose, Size target,
-                                        std::uint8_t* out) {
+bool ImageDecoder::State::decode_planes(Bytes image, const ChoosePart& choose) {
   switch (decodable_format(image)) {
     case ImageFormat::kJpeg:
-      return jpeg_planes(image, choose, target, out);
+      return jpeg_planes(image, choose);
     case ImageFormat::kWebp:
-      return webp_planes(image, choose, target, out);
+      return webp_planes(image, choose);
     default:
       return false;
   }
 }
 
-Planes ImageDecoder::State::split(const Stored& image) {
+Planes ImageDecoder::State::split(const Full& image) {
   const std::size_t bytes = image.size.pixels();
-  std::uint8_t* red = planes.reserve(3 * bytes);
+  std::uint8_t* const red = planes.reserve(image.channels * bytes);
+  std::uint8_t* const green = red + bytes;
+  std::uint8_t* const blue = green + bytes;
   const int width = static_cast<int>(image.size.width);
-  libyuv::SplitRGBPlane(image.rgb, width * 3, red, width, red + bytes, width, red + 2 * bytes,
-                        width, width, static_cast<int>(image.size.height));
+  const int height = static_cast<int>(image.size.height);
   Planes out;
-  out.colors = PlaneColors::kRgb;
-  for (std::size_t i = 0; i < 3; ++i) {
+  if (image.channels == 4) {
+    out.colors = PlaneColors::kRgba;
+    libyuv::SplitARGBPlane(image.pixels, width * 4, blue, width, green, width, red, width,
+                           blue + bytes, width, width, height);
+  } else {
+    out.colors = PlaneColors::kRgb;
+    libyuv::SplitRGBPlane(image.pixels, width * 3, red, width, green, width, blue, width, width,
+                          height);
+  }
+  for (std::size_t i = 0; i < out.count(); ++i) {
     out.planes[i].data = red + i * bytes;
     out.planes[i].stride = image.size.width;
     out.planes[i].width = image.size.width;
@@ -241,23 +290,26 @@ Planes ImageDecoder::State::split(const Stored& image) {
   return out;
 }
 
-void ImageDecoder::State::decode_exact(Bytes image, const ChoosePart& choose, Size target,
-                                       std::uint8_t* out) {
-  const Pixels full = decode_full(image);
-  const Size size{full.width, full.height};
-  const Cut part = cut(choose, size, 1);
-  const bool turned_around = part.orientation != 1;
-  std::uint8_t* const resized = turned_around ? small.reserve(target.pixels() * 3) : out;
-  exact.resize(full.rgb.data(), size, part.box, target, resized);
-  if (turned_around) orient_rgb(resized, target, part.orientation, out);
+void ImageDecoder::State::decode_exact(Bytes image, const ChoosePart& choose) {
+  const Full full = decode_full(image, writer.form().channels);
+  const Cut part = cut(choose, full.size, 1);
+  const Size target = writer.size();
+  if (full.channels == 4) multiply_by_alpha(full.pixels, full.size.pixels());
+  const auto sink = [&](std::uint32_t y, std::uint8_t* row) {
+    if (part.orientation != 1) mirror_row(row, target.width, full.channels);
+    if (full.channels == 4) divide_by_alpha(row, target.width);
+    writer.write_rows(y, 1, row, target.width * full.channels, full.channels);
+  };
+  exact.resize(full.pixels, full.channels, full.size, part.box, target, sink);
 }
 
-void ImageDecoder::State::decode_part(Bytes image, const ChoosePart& choose, Size target,
-                                      std::uint8_t* out) {
-  if (options.mode == DecodeMode::kExact) return decode_exact(image, choose, target, out);
-  if (decode_planes(image, choose, target, out)) return;
-  const Stored stored = decode_stored(image);
-  resize_fast(split(stored), cut(choose, stored.size, stored.orientation), target, out);
+void ImageDecoder::State::decode_part(Bytes image, const ChoosePart& choose) {
+  if (options.mode == DecodeMode::kExact) return decode_exact(image, choose);
+  if (decode_planes(image, choose)) return;
+  const Full stored = decode_stored(image, writer.form().channels);
+  if (stored.channels == 4) multiply_by_alpha(stored.pixels, stored.size.pixels());
+  const Cut part = cut(choose, stored.size, stored.orientation);
+  resize_fast(split(stored), part);
 }
 
 ImageDecoder::ImageDecoder(DecodeOptions options) : state_(std::make_unique<State>()) {
@@ -272,18 +324,23 @@ const DecodeOptions& ImageDecoder::options() const noexcept { return state_->opt
 void ImageDecoder::decode_cover(Bytes image, std::uint32_t width, std::uint32_t height,
                                 std::uint8_t* out) {
   const auto cover = [=](std::uint32_t image_width, std::uint32_t image_height) {
-    const Box box = cover_box({image_width, image_height}, {width, height});
-    return ImagePart{box.left, box.top, box.right, box.bottom, false};
+    return fit_part(Fit::kCover, image_width, image_height, width, height);
   };
   decode_part(image, cover, width, height, out);
 }
 
 void ImageDecoder::decode_part(Bytes image, const ChoosePart& choose, std::uint32_t width,
                                std::uint32_t height, std::uint8_t* out) {
+  decode_part(image, choose, width, height, PixelForm{}, reinterpret_cast<std::byte*>(out));
+}
+
+void ImageDecoder::decode_part(Bytes image, const ChoosePart& choose, std::uint32_t width,
+                               std::uint32_t height, const PixelForm& form, std::byte* out) {
   SHARDMILL_CHECK(width > 0 && height > 0);
   state_->trim();
   try {
-    state_->decode_part(image, choose, {width, height}, out);
+    state_->writer.begin(form, {width, height}, out);
+    state_->decode_part(image, choose);
   } catch (const std::bad_alloc&) {
     throw image_error(ErrorCode::kResourceExhausted, "out of memory for an image");
   }
@@ -292,7 +349,24 @@ void ImageDecoder::decode_part(Bytes image, const ChoosePart& choose, std::uint3
 ImageDecoder::Pixels ImageDecoder::decode_full(Bytes image) {
   state_->trim();
   try {
-    return state_->decode_full(image);
+    const State::Full full = state_->decode_full(image, Channels::kRgb);
+    return {full.size.width, full.size.height, {full.pixels, full.size.pixels() * 3}};
+  } catch (const std::bad_alloc&) {
+    throw image_error(ErrorCode::kResourceExhausted, "out of memory for an image");
+  }
+}
+
+void ImageDecoder::decode_full(Bytes image, std::uint32_t width, std::uint32_t height,
+                               const PixelForm& form, std::byte* out) {
+  state_->trim();
+  try {
+    PixelWriter& writer = state_->writer;
+    const State::Full full = state_->decode_full(image, form.channels);
+    SHARDMILL_CHECK(full.size.width <= width && full.size.height <= height);
+    writer.begin(form, {width, height}, out);
+    writer.place(0, 0, full.size);
+    writer.write_rows(0, full.size.height, full.pixels, full.size.width * full.channels,
+                      full.channels);
   } catch (const std::bad_alloc&) {
     throw image_error(ErrorCode::kResourceExhausted, "out of memory for an image");
   }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <shardmill/formats/sample.h>
+#include <shardmill/loader/decode/pixel_form.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -36,7 +38,16 @@ struct ImagePart {
   double right = 0;
   double bottom = 0;
   bool flip = false;  ///< Mirrored, left to right, after it was cut out.
+  /// Where in the output it goes, in whole pixels; 0 × 0: all of it.
+  std::uint32_t out_left = 0;
+  std::uint32_t out_top = 0;
+  std::uint32_t out_width = 0;
+  std::uint32_t out_height = 0;
 };
+/// Returns the part of an image of size `width` × `height`, and its place in an output of size
+/// `out_width` × `out_height`, that `fit` says. REQUIRES: no size is 0.
+ImagePart fit_part(Fit fit, std::uint32_t width, std::uint32_t height, std::uint32_t out_width,
+                   std::uint32_t out_height) noexcept;
 /// Chooses the part for an image that is shown `width` × `height` pixels large.
 using ChoosePart = std::function<ImagePart(std::uint32_t width, std::uint32_t height)>;
 
@@ -86,6 +97,9 @@ class ImageDecoder {
   /// not empty.
   void decode_part(Bytes image, const ChoosePart& choose, std::uint32_t width, std::uint32_t height,
                    std::uint8_t* out);
+  /// The same in another form: `out` takes form.row(width, height).bytes() bytes.
+  void decode_part(Bytes image, const ChoosePart& choose, std::uint32_t width, std::uint32_t height,
+                   const PixelForm& form, std::byte* out);
 
   /// An image at full size: RGB, rows packed.
   struct Pixels {
@@ -96,6 +110,10 @@ class ImageDecoder {
   /// Decodes at full size, for JPEG bit for bit as libjpeg-turbo's accurate DCT and fancy
   /// upsampling give it.
   Pixels decode_full(Bytes image);
+  /// The same in another form, into the upper left of `out`, which holds `width` × `height` pixels,
+  /// channels last or as large as the image. REQUIRES: the image is not larger.
+  void decode_full(Bytes image, std::uint32_t width, std::uint32_t height, const PixelForm& form,
+                   std::byte* out);
 
  private:
   struct State;

@@ -64,7 +64,7 @@ bool take_type(Output& output, const SampleView& sample, const std::string& path
     if (field == nullptr) throw missing_field(sample, output);
     if (output.kind == OutputKind::kImage) {
       const ImageInfo info = probe_image(field->bytes);
-      output.row.shape = {info.height, info.width, 3};
+      output.row = output.pixels.row(info.width, info.height);
     } else {
       output.row = array_of(*field).type;
     }

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "loader/decode/internal/pixel_kernels.h"
+
 namespace shardmill::internal {
 
 namespace {
@@ -75,6 +77,8 @@ To converted(From value, DType to) {
   return static_cast<To>(value);
 }
 
+constexpr double kMostHalf = 65504;  // the largest half-precision number
+
 }  // namespace
 
 bool is_number(DType dtype) noexcept {
@@ -87,9 +91,10 @@ bool is_integer(DType dtype) noexcept {
 }
 
 bool fits(double value, DType dtype) {
+  if (dtype == DType::kFloat16) return std::abs(value) <= kMostHalf;
   bool found = false;
   visit(dtype, [&]<class To>(To) {
-    if constexpr (std::is_integral_v<To>) found = has_value<To>(value);
+    found = std::is_integral_v<To> ? has_value<To>(value) : std::isfinite(static_cast<To>(value));
   });
   return found;
 }
@@ -137,6 +142,11 @@ void parse_number(std::string_view text, DType to, std::byte* out) {
 void fill_numbers(DType dtype, double value, std::byte* out, std::uint64_t count) {
   if (value == 0) {
     std::memset(out, 0, count * dtype_size(dtype));
+    return;
+  }
+  if (dtype == DType::kFloat16) {
+    const std::uint16_t made = half_of(static_cast<float>(value));
+    for (std::uint64_t i = 0; i < count; ++i) std::memcpy(out + 2 * i, &made, sizeof made);
     return;
   }
   visit(dtype, [&]<class To>(To) {

@@ -15,7 +15,7 @@ namespace shardmill::internal {
 bool is_number(DType dtype) noexcept;
 bool is_integer(DType dtype) noexcept;
 
-/// True if elements of `dtype`, an integer type, have the value `value`.
+/// True if elements of `dtype` have the value `value`, rounded where they are no integers.
 bool fits(double value, DType dtype);
 
 /// Writes the elements of an array, in C order, to `out` as `to`. Throws kInvalidArgument if one
@@ -25,7 +25,7 @@ void convert_numbers(const NpyView& from, DType to, std::byte* out);
 /// Writes the decimal number in `text` (blanks around it allowed) to `out` as `to`.
 void parse_number(std::string_view text, DType to, std::byte* out);
 
-/// Writes `count` elements of `value` to `out`, rounded for integers. REQUIRES: is_number(dtype).
+/// Writes `count` elements of `value` to `out`, rounded for integers. REQUIRES: fits(value, dtype).
 void fill_numbers(DType dtype, double value, std::byte* out, std::uint64_t count);
 
 }  // namespace shardmill::internal

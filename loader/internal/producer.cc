@@ -163,46 +163,47 @@ void Producer::produce_output(std::size_t index, const SampleView& sample) {
 
 void Producer::produce_image(std::size_t index, const FieldView& field) {
   const Output& output = options_.outputs[index];
+  if (output.padding || !output.like.empty()) return produce_whole_image(index, field);
+  const bool planes = output.pixels.channels_first;
+  const std::vector<std::uint64_t>& shape = output.row.shape;
+  const auto height = static_cast<std::uint32_t>(shape[planes ? 1 : 0]);
+  const auto width = static_cast<std::uint32_t>(shape[planes ? 2 : 1]);
+  const PlanEntry& plan = slot_->plan[row_];
+  Random random(plan.seed, plan.epoch, plan.position, kGeometryStream);
+  const auto choose = [&](std::uint32_t image_width, std::uint32_t image_height) {
+    return output.crop ? random_part(*output.crop, image_width, image_height, random)
+                       : fit_part(output.fit, image_width, image_height, width, height);
+  };
+  decoder_.decode_part(field.bytes, choose, width, height, output.pixels,
+                       memory_.row(places_[index], row_));
+}
+
+// An image at its own size: that of all others, or padded.
+void Producer::produce_whole_image(std::size_t index, const FieldView& field) {
+  const Output& output = options_.outputs[index];
   const OutputPlace& place = places_[index];
-  std::byte* const out = memory_.row(place, row_);
-  const std::vector<std::uint64_t>& largest = output.row.shape;
-  if (output.crop) {
-    const PlanEntry& plan = slot_->plan[row_];
-    Random random(plan.seed, plan.epoch, plan.position, kGeometryStream);
-    const auto choose = [&](std::uint32_t width, std::uint32_t height) {
-      return random_part(*output.crop, width, height, random);
-    };
-    return decoder_.decode_part(field.bytes, choose, static_cast<std::uint32_t>(largest[1]),
-                                static_cast<std::uint32_t>(largest[0]),
-                                reinterpret_cast<std::uint8_t*>(out));
-  }
-  if (!output.padding && output.like.empty()) {
-    decoder_.decode_cover(field.bytes, static_cast<std::uint32_t>(largest[1]),
-                          static_cast<std::uint32_t>(largest[0]),
-                          reinterpret_cast<std::uint8_t*>(out));
-    return;
-  }
   const ImageInfo info = probe_image(field.bytes);  // what does not fit is not decoded at all
-  const bool fits = output.padding ? info.height <= largest[0] && info.width <= largest[1]
-                                   : info.height == largest[0] && info.width == largest[1];
-  if (!fits) refuse_type(output, {DType::kUInt8, {info.height, info.width, 3}});
-  const ImageDecoder::Pixels pixels = decoder_.decode_full(field.bytes);
-  const std::uint64_t line = std::uint64_t{pixels.width} * 3;
+  const ArrayType own = output.pixels.row(info.width, info.height);
+  const bool fits = output.padding
+                        ? own.shape[0] <= output.row.shape[0] && own.shape[1] <= output.row.shape[1]
+                        : own.shape == output.row.shape;
+  if (!fits) refuse_type(output, own);
   if (output.padding) {
-    memory_.sizes(place, row_)[0] = pixels.height;
-    memory_.sizes(place, row_)[1] = pixels.width;
+    memory_.sizes(place, row_)[0] = info.height;
+    memory_.sizes(place, row_)[1] = info.width;
   }
   if (place.form == Form::kPadded) {
-    std::memcpy(reserve(index, pixels.rgb.size()), pixels.rgb.data(), pixels.rgb.size());
-    return;
+    return decoder_.decode_full(field.bytes, info.width, info.height, output.pixels,
+                                reserve(index, own.bytes()));
   }
-  const std::uint64_t stride = largest[1] * 3;
-  if (output.padding && pixels.rgb.size() < place.row_bytes) {
-    fill_numbers(output.row.dtype, output.padding->value, out, place.row_bytes);
+  std::byte* const out = memory_.row(place, row_);
+  if (output.padding && own.shape != output.row.shape) {
+    fill_numbers(output.row.dtype, output.padding->value, out, output.row.elements());
   }
-  for (std::uint32_t y = 0; y < pixels.height; ++y) {
-    std::memcpy(out + y * stride, pixels.rgb.data() + y * line, line);
-  }
+  const std::uint64_t width = output.padding ? output.row.shape[1] : info.width;
+  const std::uint64_t height = output.padding ? output.row.shape[0] : info.height;
+  decoder_.decode_full(field.bytes, static_cast<std::uint32_t>(width),
+                       static_cast<std::uint32_t>(height), output.pixels, out);
 }
 
 void Producer::produce_tokens(std::size_t index, const FieldView& field) {

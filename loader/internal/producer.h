@@ -51,6 +51,7 @@ class Producer {
   void store_key(std::string_view key);
   void produce_output(std::size_t index, const SampleView& sample);
   void produce_image(std::size_t index, const FieldView& field);
+  void produce_whole_image(std::size_t index, const FieldView& field);
   void produce_tokens(std::size_t index, const FieldView& field);
   void produce_bytes(std::size_t index, const FieldView& field);
   void produce_absent(std::size_t index);

@@ -57,42 +57,50 @@ Box stored_box(const Box& shown, Size stored, std::uint32_t orientation) noexcep
   if (orientation >= 5) box = {shown.top, shown.left, shown.bottom, shown.right};
   const double width = stored.width;
   const double height = stored.height;
-  const bool from_right =
-      orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
-  const bool from_bottom =
-      orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
-  if (from_right) box = {width - box.right, box.top, width - box.left, box.bottom};
-  if (from_bottom) box = {box.left, height - box.bottom, box.right, height - box.top};
+  if (from_right(orientation)) box = {width - box.right, box.top, width - box.left, box.bottom};
+  if (from_bottom(orientation)) box = {box.left, height - box.bottom, box.right, height - box.top};
   return box;
 }
 
-void orient_rgb(const std::uint8_t* in, Size stored, std::uint32_t orientation, std::uint8_t* out) {
+namespace {
+
+template <std::ptrdiff_t kChannels>
+void orient(const std::uint8_t* in, Size stored, std::uint32_t orientation, std::uint8_t* out) {
   const Size shown = oriented(stored, orientation);
-  const auto row = static_cast<std::ptrdiff_t>(stored.width) * 3;
-  const std::ptrdiff_t last_column = row - 3;
+  const auto row = static_cast<std::ptrdiff_t>(stored.width) * kChannels;
+  const std::ptrdiff_t last_column = row - kChannels;
   const std::ptrdiff_t last_row = (static_cast<std::ptrdiff_t>(stored.height) - 1) * row;
   // Where the first shown pixel is stored, and the way from it to the next one right and below.
   struct Walk {
     std::ptrdiff_t start, right, down;
   };
   const Walk walks[] = {
-      {0, 3, row},                         // 1: as stored
-      {last_column, -3, row},              // 2: mirrored
-      {last_row + last_column, -3, -row},  // 3: upside down
-      {last_row, 3, -row},                 // 4: upside down, mirrored
-      {0, row, 3},                         // 5: transposed
-      {last_row, -row, 3},                 // 6: quarter turn clockwise
-      {last_row + last_column, -row, -3},  // 7: transposed along the other diagonal
-      {last_column, row, -3},              // 8: quarter turn counterclockwise
+      {0, kChannels, row},                         // 1: as stored
+      {last_column, -kChannels, row},              // 2: mirrored
+      {last_row + last_column, -kChannels, -row},  // 3: upside down
+      {last_row, kChannels, -row},                 // 4: upside down, mirrored
+      {0, row, kChannels},                         // 5: transposed
+      {last_row, -row, kChannels},                 // 6: quarter turn clockwise
+      {last_row + last_column, -row, -kChannels},  // 7: transposed along the other diagonal
+      {last_column, row, -kChannels},              // 8: quarter turn counterclockwise
   };
   const Walk walk = walks[(orientation - 1) & 7];
   for (std::uint32_t y = 0; y < shown.height; ++y) {
     const std::uint8_t* from = in + walk.start + static_cast<std::ptrdiff_t>(y) * walk.down;
-    for (std::uint32_t x = 0; x < shown.width; ++x, from += walk.right, out += 3) {
-      out[0] = from[0];
-      out[1] = from[1];
-      out[2] = from[2];
+    for (std::uint32_t x = 0; x < shown.width; ++x, from += walk.right, out += kChannels) {
+      for (std::ptrdiff_t c = 0; c < kChannels; ++c) out[c] = from[c];
     }
+  }
+}
+
+}  // namespace
+
+void orient_pixels(const std::uint8_t* in, std::size_t channels, Size stored,
+                   std::uint32_t orientation, std::uint8_t* out) {
+  if (channels == 4) {
+    orient<4>(in, stored, orientation, out);
+  } else {
+    orient<3>(in, stored, orientation, out);
   }
 }
 

@@ -77,6 +77,10 @@ void cmyk_to_rgb(const std::uint8_t* in, std::uint32_t width, bool inverted, std
   }
 }
 
+void grey_to_rgb(const std::uint8_t* in, std::uint32_t width, std::uint8_t* out) {
+  for (std::uint32_t x = 0; x < width; ++x, out += 3) out[0] = out[1] = out[2] = in[x];
+}
+
 // Above this the product with a coefficient might not fit.
 constexpr std::int32_t kMaxStep = 4095;
 
@@ -178,8 +182,9 @@ bool JpegDecoder::prepare_scan(Scan& scan) {
   return true;
 }
 
-bool JpegDecoder::scan_planes(double across, double down, const Box& needed, PixelBuffer& buffer,
-                              Planes& out, bool (*decode)(const Scan&) noexcept) {
+bool JpegDecoder::scan_planes(const PlanesRequest& request, PixelBuffer& buffer, Planes& out,
+                              bool (*decode)(const Scan&) noexcept) {
+  const Box& needed = request.needed;
   Scan scan;
   if (!prepare_scan(scan)) return false;
   std::uint32_t most_across = 1, most_down = 1;
@@ -191,13 +196,19 @@ bool JpegDecoder::scan_planes(double across, double down, const Box& needed, Pix
   const Range rows = needed_units(needed.top, needed.bottom, stored_.height, most_down);
   scan.columns = columns.count, scan.first_column = columns.first, scan.last_column = columns.last;
   scan.rows = rows.count, scan.first_row = rows.first, scan.last_row = rows.last;
+  out.colors = plane_colors(session_->info.jpeg_color_space);
+  if (request.luma_only && out.colors == PlaneColors::kYccFullRange) {
+    out.colors = PlaneColors::kGrey;
+  }
   std::size_t offsets[3] = {};
   std::size_t total = 0;
   for (std::size_t c = 0; c < scan.count; ++c) {
+    scan.components[c].needed = c < out.count();
+    if (!scan.components[c].needed) continue;
     ScanComponent& component = scan.components[c];
     const double x = double{1} * component.across / most_across;
     const double y = double{1} * component.down / most_down;
-    component.size = DCTSIZE / reduction_for(std::min(across * x, down * y));
+    component.size = DCTSIZE / reduction_for(std::min(request.across * x, request.down * y));
     Plane& plane = out.planes[c];
     const double size = double{1} * component.size / DCTSIZE;
     plane.scale_x = size * x;
@@ -214,10 +225,9 @@ bool JpegDecoder::scan_planes(double across, double down, const Box& needed, Pix
     total += plane.stride * rows.size() * component.size * component.down;
   }
   std::uint8_t* const data = buffer.reserve(total);
-  for (std::size_t c = 0; c < scan.count; ++c) {
+  for (std::size_t c = 0; c < out.count(); ++c) {
     out.planes[c].data = scan.components[c].out = data + offsets[c];
   }
-  out.colors = plane_colors(session_->info.jpeg_color_space);
   if (!decode(scan)) return false;
   finish();
   return true;
@@ -256,7 +266,7 @@ void JpegDecoder::open(Bytes bytes, const DecodeOptions& options) {
   check_pixels(stored_, options.max_pixels);
 }
 
-void JpegDecoder::read_rgb(std::uint8_t* out) {
+void JpegDecoder::read_rgb(std::uint8_t* out, bool grey) {
   JpegSession& session = *session_;
   jpeg_decompress_struct& info = session.info;
   const J_COLOR_SPACE space = info.jpeg_color_space;
@@ -266,18 +276,21 @@ void JpegDecoder::read_rgb(std::uint8_t* out) {
                       "unsupported JPEG: " + std::to_string(info.num_components) +
                           " components of unknown meaning");
   }
+  const bool luma = grey && (space == JCS_YCbCr || space == JCS_GRAYSCALE);
   const std::size_t stride = std::size_t{stored_.width} * 3;
-  std::uint8_t* ink_row = inks ? row_.reserve(std::size_t{stored_.width} * 4) : nullptr;
+  std::uint8_t* const other_row =
+      inks || luma ? row_.reserve(std::size_t{stored_.width} * 4) : nullptr;
   const bool done = guarded(session, [&] {
-    info.out_color_space = inks ? JCS_CMYK : JCS_RGB;
+    info.out_color_space = inks ? JCS_CMYK : luma ? JCS_GRAYSCALE : JCS_RGB;
     info.dct_method = JDCT_ISLOW;
     info.do_fancy_upsampling = TRUE;
     jpeg_start_decompress(&info);
     while (info.output_scanline < info.output_height) {
       std::uint8_t* to = out + info.output_scanline * stride;
-      JSAMPROW row = inks ? ink_row : to;
+      JSAMPROW row = other_row != nullptr ? other_row : to;
       jpeg_read_scanlines(&info, &row, 1);
-      if (inks) cmyk_to_rgb(ink_row, stored_.width, info.saw_Adobe_marker != 0, to);
+      if (inks) cmyk_to_rgb(row, stored_.width, info.saw_Adobe_marker != 0, to);
+      if (luma) grey_to_rgb(row, stored_.width, to);
     }
     jpeg_finish_decompress(&info);
   });
@@ -297,15 +310,13 @@ bool JpegDecoder::has_planes() const noexcept {
   return true;
 }
 
-Planes JpegDecoder::read_planes(double across, double down, const Box& needed,
-                                PixelBuffer& buffer) {
+Planes JpegDecoder::read_planes(const PlanesRequest& request, PixelBuffer& buffer) {
   Planes out;
-  if (scan_planes(across, down, needed, buffer, out)) return out;
-  return libjpeg_planes(across, down, needed, buffer);
+  if (scan_planes(request, buffer, out)) return out;
+  return libjpeg_planes(request, buffer);
 }
 
-Planes JpegDecoder::libjpeg_planes(double across, double down, const Box& needed,
-                                   PixelBuffer& buffer) {
+Planes JpegDecoder::libjpeg_planes(const PlanesRequest& request, PixelBuffer& buffer) {
   JpegSession& session = *session_;
   jpeg_decompress_struct& info = session.info;
   if (!guarded(session, [&] {
@@ -313,7 +324,7 @@ Planes JpegDecoder::libjpeg_planes(double across, double down, const Box& needed
         info.raw_data_out = TRUE;
         info.dct_method = JDCT_ISLOW;
         info.scale_num = 1;
-        info.scale_denom = reduction_for(std::min(across, down));
+        info.scale_denom = reduction_for(std::min(request.across, request.down));
         jpeg_start_decompress(&info);
       })) {
     throw session_error(session);
@@ -321,6 +332,8 @@ Planes JpegDecoder::libjpeg_planes(double across, double down, const Box& needed
 
   Planes out;
   out.colors = plane_colors(info.jpeg_color_space);
+  const bool luma_only = request.luma_only && out.colors == PlaneColors::kYccFullRange;
+  if (luma_only) out.colors = PlaneColors::kGrey;
   std::uint8_t* starts[3] = {};
   std::size_t strides[3] = {};
   std::size_t offsets[3] = {};
@@ -349,6 +362,7 @@ Planes JpegDecoder::libjpeg_planes(double across, double down, const Box& needed
 
   const std::uint32_t block_lines =
       static_cast<std::uint32_t>(info.max_v_samp_factor) * min_dct_size(info);
+  const Box& needed = request.needed;
   const double lines_needed = std::ceil(needed.bottom * min_dct_size(info) / DCTSIZE);
   const auto first_line = static_cast<std::uint32_t>(
       std::max(std::floor(needed.top * min_dct_size(info) / DCTSIZE), 0.0));
@@ -361,7 +375,7 @@ Planes JpegDecoder::libjpeg_planes(double across, double down, const Box& needed
       // Libjpeg parses components that are not needed, but does not transform them.
       const bool is_needed = info.output_scanline + block_lines > first_line;
       for (int c = 0; c < info.num_components; ++c) {
-        info.comp_info[c].component_needed = is_needed ? TRUE : FALSE;
+        info.comp_info[c].component_needed = is_needed && (c == 0 || !luma_only) ? TRUE : FALSE;
       }
       point_rows(raw, info, starts, strides, block_row);
       jpeg_read_raw_data(&info, raw.planes, block_lines);

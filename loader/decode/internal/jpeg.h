@@ -30,21 +30,26 @@ class JpegDecoder {
   Size stored() const noexcept { return stored_; }
 
   /// Decodes at full size, as stored, into `out` (stored().pixels() * 3 bytes): accurate integer
-  /// DCT, fancy upsampling.
-  void read_rgb(std::uint8_t* out);
+  /// DCT, fancy upsampling. With `grey`, all three are the luma that libjpeg gives.
+  void read_rgb(std::uint8_t* out, bool grey = false);
 
   /// True if read_planes() can decode this image: grey, YCbCr or RGB with whole-numbered sampling.
   bool has_planes() const noexcept;
   /// Decodes into planes in `buffer`, before upsampling and colour conversion, reduced by 1, 2, 4
-  /// or 8 where `across` and `down` pixels of the full-size image become one. Only what lies in
-  /// `needed`, in pixels of the full-size image, is sure to be there.
-  Planes read_planes(double across, double down, const Box& needed, PixelBuffer& buffer);
+  /// or 8 as far as `request` allows.
+  struct PlanesRequest {
+    double across = 1;  ///< Pixels of the full-size image that become one.
+    double down = 1;
+    Box needed;              ///< What must be there, in pixels of the full-size image.
+    bool luma_only = false;  ///< If it is luma and chroma that are stored, chroma may be missing.
+  };
+  Planes read_planes(const PlanesRequest& request, PixelBuffer& buffer);
   /// The two ways that read_planes() takes. The first, with shardmill's own decoder, is several
   /// times as fast, but does only what most files are: undamaged baseline JPEGs with one scan.
   /// False, and nothing has happened, for all others.
-  bool scan_planes(double across, double down, const Box& needed, PixelBuffer& buffer, Planes& out,
+  bool scan_planes(const PlanesRequest& request, PixelBuffer& buffer, Planes& out,
                    bool (*decode)(const Scan&) noexcept = &decode_scan);
-  Planes libjpeg_planes(double across, double down, const Box& needed, PixelBuffer& buffer);
+  Planes libjpeg_planes(const PlanesRequest& request, PixelBuffer& buffer);
 
  private:
   struct Session;

@@ -224,6 +224,7 @@ void transform_group(const Scan& scan, const Output* outputs, const Group& group
                      std::uint32_t column) {
   for (std::size_t c = 0; c < scan.count; ++c) {
     const ScanComponent& component = scan.components[c];
+    if (!component.needed) continue;
     const std::uint32_t size = component.size;
     for (std::uint32_t y = 0; y < component.down; ++y) {
       std::uint8_t* out = component.out +
@@ -254,6 +255,21 @@ bool at_marker(BitReader& in, std::uint8_t marker) noexcept {
   return true;
 }
 
+SHARDMILL_INLINE bool skip_blocks(BitReader& in, const ScanComponent& component,
+                                  std::uint32_t& predicted) {
+  for (std::uint32_t i = 0; i < component.across * component.down; ++i) {
+    if (!read_dc(in, component, predicted) || !skip_rest(in, *component.ac, 0)) return false;
+  }
+  return true;
+}
+
+SHARDMILL_INLINE bool skip_mcu(BitReader& in, const Scan& scan, std::uint32_t* predicted) {
+  for (std::size_t c = 0; c < scan.count; ++c) {
+    if (!skip_blocks(in, scan.components[c], predicted[c])) return false;
+  }
+  return true;
+}
+
 SHARDMILL_INLINE bool read_mcu(BitReader& in, const Scan& scan, const Output* outputs,
                                std::uint32_t* predicted, Group& group) {
   for (std::size_t c = 0; c < scan.count; ++c) {
@@ -269,16 +285,6 @@ SHARDMILL_INLINE bool read_mcu(BitReader& in, const Scan& scan, const Output* ou
     }
   }
   ++group.count;
-  return true;
-}
-
-SHARDMILL_INLINE bool skip_mcu(BitReader& in, const Scan& scan, std::uint32_t* predicted) {
-  for (std::size_t c = 0; c < scan.count; ++c) {
-    const ScanComponent& component = scan.components[c];
-    for (std::uint32_t i = 0; i < component.across * component.down; ++i) {
-      if (!read_dc(in, component, predicted[c]) || !skip_rest(in, *component.ac, 0)) return false;
-    }
-  }
   return true;
 }
 

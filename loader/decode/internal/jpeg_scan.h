@@ -14,6 +14,7 @@ struct ScanComponent {
   std::uint32_t across = 1;  ///< Blocks of an MCU, side by side.
   std::uint32_t down = 1;    ///< Blocks of an MCU, one below the other.
   std::uint32_t size = 8;    ///< Samples that a block becomes, each way: 1, 2, 4 or 8.
+  bool needed = true;        ///< False: it is only parsed.
   const HuffmanTable* dc = nullptr;
   const HuffmanTable* ac = nullptr;
   std::array<std::int32_t, 64> steps{};  ///< 8 × quantisation, in zigzag order.

@@ -30,12 +30,15 @@ enum class PlaneColors : std::uint8_t {
   kYccFullRange,   ///< JFIF: BT.601, 0 to 255.
   kYccVideoRange,  ///< WebP: BT.601, 16 to 235.
   kRgb,            ///< Three planes of equal meaning.
+  kRgba,           ///< The same, multiplied with the fourth.
 };
 
 struct Planes {
   PlaneColors colors = PlaneColors::kGrey;
-  std::array<Plane, 3> planes{};
-  int count() const noexcept { return colors == PlaneColors::kGrey ? 1 : 3; }
+  std::array<Plane, 4> planes{};
+  std::size_t count() const noexcept {
+    return colors == PlaneColors::kGrey ? 1 : colors == PlaneColors::kRgba ? 4 : 3;
+  }
 };
 
 /// A part of an image in its own pixels; edges may fall between pixels.

@@ -74,14 +74,18 @@ bool read_header(Session& session) noexcept {
   return true;
 }
 
-bool read_pixels(Session& session, std::uint8_t* out, std::size_t stride,
-                 std::uint32_t height) noexcept {
+bool read_pixels(Session& session, std::uint8_t* out, std::size_t stride, std::uint32_t height,
+                 bool alpha) noexcept {
   png_structp png = session.png;
   if (setjmp(png_jmpbuf(png)) != 0) return false;
   png_set_expand(png);  // palette to RGB, 1, 2 and 4 bit grey to 8
   png_set_scale_16(png);
   png_set_gray_to_rgb(png);
-  png_set_strip_alpha(png);
+  if (alpha) {
+    png_set_add_alpha(png, 0xff, PNG_FILLER_AFTER);  // where there is none
+  } else {
+    png_set_strip_alpha(png);
+  }
   const int passes = png_set_interlace_handling(png);
   png_read_update_info(png, session.info);
   if (png_get_rowbytes(png, session.info) != stride) png_error(png, "unexpected row size");
@@ -221,16 +225,17 @@ ImageInfo probe_png(Bytes bytes) {
   return info_of(session);
 }
 
-void read_png(Bytes bytes, const DecodeOptions& options, PixelBuffer& buffer, ImageInfo& info,
-              Size& stored) {
+void read_png(Bytes bytes, const DecodeOptions& options, std::size_t channels, PixelBuffer& buffer,
+              ImageInfo& info, Size& stored) {
   Session session{};
   const SessionCloser closer(session);
   open(session, bytes);
   stored = size_of(session);
   check_pixels(stored, options.max_pixels);
   info = info_of(session);
-  std::uint8_t* out = buffer.reserve(stored.pixels() * 3);
-  if (!read_pixels(session, out, std::size_t{stored.width} * 3, stored.height)) {
+  std::uint8_t* out = buffer.reserve(stored.pixels() * channels);
+  const std::size_t stride = stored.width * channels;
+  if (!read_pixels(session, out, stride, stored.height, channels == 4)) {
     throw session_error(session);
   }
 }

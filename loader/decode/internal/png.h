@@ -14,8 +14,9 @@ namespace shardmill::internal {
 /// packet says one; width and height after orientation.
 ImageInfo probe_png(Bytes bytes);
 
-/// Decodes a PNG as stored into 8-bit RGB in `buffer`; sets `info` and `stored`.
-void read_png(Bytes bytes, const DecodeOptions& options, PixelBuffer& buffer, ImageInfo& info,
-              Size& stored);
+/// Decodes a PNG as stored into 8-bit RGB or, with 4 `channels`, RGBA in `buffer`; sets `info` and
+/// `stored`.
+void read_png(Bytes bytes, const DecodeOptions& options, std::size_t channels, PixelBuffer& buffer,
+              ImageInfo& info, Size& stored);
 
 }  // namespace shardmill::internal

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "loader/decode/internal/blend.h"
+#include "loader/decode/internal/exif.h"
 
 namespace shardmill::internal {
 
@@ -71,80 +72,72 @@ void Taps::compute(std::uint32_t size, double low, double high, std::uint32_t co
   }
 }
 
-void FastResampler::blend_all(const std::uint8_t* in, std::size_t in_stride, std::uint32_t rows,
-                              const Taps& taps, std::uint32_t outputs, std::uint8_t* out,
-                              std::size_t out_stride, std::size_t width) {
+void FastResampler::blend_all(const Rows& in, const Taps& taps, const OutRows& out,
+                              std::size_t width) {
   const BlendRows blend = best_blend_rows();
-  pointers_.resize(taps.per_output());
-  for (std::uint32_t i = 0; i < outputs; ++i) {
+  pointers_.resize(std::max(pointers_.size(), taps.per_output()));
+  for (std::uint32_t i = 0; i < out.count; ++i) {
     const std::size_t first = taps.first(i) - taps.begin();
     const std::size_t count = taps.count(i);
     // A tap beyond the last row has no weight, but must point to memory.
     for (std::size_t k = 0; k < count; ++k) {
-      pointers_[k] = in + std::min<std::size_t>(first + k, rows - 1) * in_stride;
+      pointers_[k] = in.data + std::min<std::size_t>(first + k, in.count - 1) * in.stride;
     }
-    blend(pointers_.data(), taps.weights(i), count, out + i * out_stride, width);
+    const std::uint32_t row = out.reversed ? out.count - 1 - i : i;
+    blend(pointers_.data(), taps.weights(i), count, out.data + row * out.stride, width);
   }
 }
 
 // Only rows can be blended in whole vectors, so columns are blended as the rows of the transposed
-// plane.
-void FastResampler::resize_plane(const Plane& in, const Box& box, Size target, std::uint8_t* out,
+// plane. That turns and mirrors planes on the way, at no cost.
+void FastResampler::resize_plane(const Plane& in, const Box& box, Size target,
+                                 std::uint32_t orientation, std::uint8_t* out,
                                  std::size_t out_stride) {
+  const Size stored = oriented(target, orientation);
   PlaneTaps& taps = taps_[in.scale_x == luma_scale_x_ ? 0 : 1];
   taps.columns.compute(in.width, in.offset_x + box.left * in.scale_x,
-                       in.offset_x + box.right * in.scale_x, target.width, in.blur);
+                       in.offset_x + box.right * in.scale_x, stored.width, in.blur);
   taps.rows.compute(in.height, in.offset_y + box.top * in.scale_y,
-                    in.offset_y + box.bottom * in.scale_y, target.height, in.blur);
+                    in.offset_y + box.bottom * in.scale_y, stored.height, in.blur);
   const std::uint32_t columns = taps.columns.end() - taps.columns.begin();
   const std::uint32_t rows = taps.rows.end() - taps.rows.begin();
   const std::size_t wide_stride = rounded_up(columns, 16);
-  const std::size_t turned_stride = rounded_up(target.height, 16);
-  std::uint8_t* wide = wide_.reserve(wide_stride * target.height);
-  std::uint8_t* turned = turned_.reserve(turned_stride * columns);
-  std::uint8_t* narrow = narrow_.reserve(turned_stride * target.width);
-  blend_all(in.data + taps.rows.begin() * in.stride + taps.columns.begin(), in.stride, rows,
-            taps.rows, target.height, wide, wide_stride, columns);
+  const std::size_t turned_stride = rounded_up(stored.height, 16);
+  std::uint8_t* const wide = wide_.reserve(wide_stride * stored.height);
+  std::uint8_t* const turned = turned_.reserve(turned_stride * columns);
+  blend_all({in.data + taps.rows.begin() * in.stride + taps.columns.begin(), in.stride, rows},
+            taps.rows, {wide, wide_stride, stored.height, from_bottom(orientation)}, columns);
   libyuv::TransposePlane(wide, as_int(wide_stride), turned, as_int(turned_stride), as_int(columns),
-                         as_int(target.height));
-  blend_all(turned, turned_stride, columns, taps.columns, target.width, narrow, turned_stride,
-            target.height);
+                         as_int(stored.height));
+  const Rows lines{turned, turned_stride, columns};
+  if (orientation >= 5) {  // shown transposed, as it is now
+    return blend_all(lines, taps.columns, {out, out_stride, stored.width, from_right(orientation)},
+                     stored.height);
+  }
+  std::uint8_t* const narrow = narrow_.reserve(turned_stride * stored.width);
+  blend_all(lines, taps.columns, {narrow, turned_stride, stored.width, from_right(orientation)},
+            stored.height);
   libyuv::TransposePlane(narrow, as_int(turned_stride), out, as_int(out_stride),
-                         as_int(target.height), as_int(target.width));
+                         as_int(stored.height), as_int(stored.width));
 }
 
-void FastResampler::resize(const Planes& in, const Box& box, Size target, std::uint8_t* out) {
-  const int width = as_int(target.width);
-  const int height = as_int(target.height);
-  const int out_stride = width * 3;
-  const std::size_t plane_bytes = std::size_t{target.width} * target.height;
-  std::uint8_t* small[3] = {small_.reserve(3 * plane_bytes), nullptr, nullptr};
-  small[1] = small[0] + plane_bytes;
-  small[2] = small[1] + plane_bytes;
+Planes FastResampler::resize(const Planes& in, const Box& box, Size target,
+                             std::uint32_t orientation) {
+  Planes out;
+  out.colors = in.colors;
+  const std::size_t stride = rounded_up(target.width, 16);
+  const std::size_t plane_bytes = stride * target.height;
+  std::uint8_t* const small = small_.reserve(in.count() * plane_bytes);
   luma_scale_x_ = in.planes[0].scale_x;
-  for (int i = 0; i < in.count(); ++i) {
-    resize_plane(in.planes[static_cast<std::size_t>(i)], box, target, small[i], target.width);
+  for (std::size_t i = 0; i < in.count(); ++i) {
+    std::uint8_t* const data = small + i * plane_bytes;
+    resize_plane(in.planes[i], box, target, orientation, data, stride);
+    out.planes[i].data = data;
+    out.planes[i].stride = stride;
+    out.planes[i].width = target.width;
+    out.planes[i].height = target.height;
   }
-  switch (in.colors) {
-    case PlaneColors::kGrey:
-      libyuv::MergeRGBPlane(small[0], width, small[0], width, small[0], width, out, out_stride,
-                            width, height);
-      break;
-    case PlaneColors::kRgb:
-      libyuv::MergeRGBPlane(small[0], width, small[1], width, small[2], width, out, out_stride,
-                            width, height);
-      break;
-    case PlaneColors::kYccFullRange:
-      // libyuv's RGB24 is B, G, R in memory; constants and chroma of the mirrored names turn it
-      // round.
-      libyuv::I444ToRGB24Matrix(small[0], width, small[2], width, small[1], width, out, out_stride,
-                                &libyuv::kYvuJPEGConstants, width, height);
-      break;
-    case PlaneColors::kYccVideoRange:
-      libyuv::I444ToRGB24Matrix(small[0], width, small[2], width, small[1], width, out, out_stride,
-                                &libyuv::kYvuI601Constants, width, height);
-      break;
-  }
+  return out;
 }
 
 namespace {
@@ -190,42 +183,54 @@ void ExactResampler::Taps::compute(std::uint32_t size, float low, float high,
   }
 }
 
-void ExactResampler::resize(const std::uint8_t* rgb, Size size, const Box& box, Size target,
-                            std::uint8_t* out) {
-  Taps& columns = columns_;
-  Taps& rows = rows_;
-  columns.compute(size.width, static_cast<float>(box.left), static_cast<float>(box.right),
-                  target.width);
-  rows.compute(size.height, static_cast<float>(box.top), static_cast<float>(box.bottom),
-               target.height);
-  const std::uint32_t begin = rows.first.front();
-  const std::uint32_t end = rows.first.back() + rows.count.back();
-  const std::size_t stride = std::size_t{target.width} * 3;
-  std::uint8_t* between = between_.reserve(stride * (end - begin));
-  for (std::uint32_t y = begin; y < end; ++y) {
-    std::uint8_t* to = between + (y - begin) * stride;
-    for (std::uint32_t x = 0; x < target.width; ++x, to += 3) {
-      const std::uint8_t* from = rgb + (std::size_t{y} * size.width + columns.first[x]) * 3;
-      const std::int32_t* weights = &columns.weights[x * columns.per_output];
-      std::int32_t red = kExactHalf, green = kExactHalf, blue = kExactHalf;
-      for (std::uint32_t k = 0; k < columns.count[x]; ++k, from += 3) {
-        red += from[0] * weights[k];
-        green += from[1] * weights[k];
-        blue += from[2] * weights[k];
+template <std::size_t kChannels>
+void ExactResampler::resize_columns(const std::uint8_t* pixels, std::uint32_t width,
+                                    std::uint32_t outputs) {
+  for (std::uint32_t y = begin_; y < end_; ++y) {
+    std::uint8_t* to = between_.reserve(0) + (y - begin_) * stride_;
+    for (std::uint32_t x = 0; x < outputs; ++x, to += kChannels) {
+      const std::uint8_t* from = pixels + (std::size_t{y} * width + columns_.first[x]) * kChannels;
+      const std::int32_t* weights = &columns_.weights[x * columns_.per_output];
+      std::int32_t sums[kChannels];
+      std::fill_n(sums, kChannels, kExactHalf);
+      for (std::uint32_t k = 0; k < columns_.count[x]; ++k, from += kChannels) {
+        for (std::size_t c = 0; c < kChannels; ++c) sums[c] += from[c] * weights[k];
       }
-      to[0] = exact_byte(red), to[1] = exact_byte(green), to[2] = exact_byte(blue);
+      for (std::size_t c = 0; c < kChannels; ++c) to[c] = exact_byte(sums[c]);
     }
   }
-  sums_.resize(stride);
-  for (std::uint32_t y = 0; y < target.height; ++y) {
-    std::fill(sums_.begin(), sums_.end(), kExactHalf);
-    for (std::uint32_t k = 0; k < rows.count[y]; ++k) {
-      const std::uint8_t* from = between + (rows.first[y] + k - begin) * stride;
-      const std::int32_t weight = rows.weights[y * rows.per_output + k];
-      for (std::size_t i = 0; i < stride; ++i) sums_[i] += from[i] * weight;
-    }
-    for (std::size_t i = 0; i < stride; ++i) out[y * stride + i] = exact_byte(sums_[i]);
+}
+
+void ExactResampler::begin(const std::uint8_t* pixels, std::size_t channels, Size size,
+                           const Box& box, Size target) {
+  columns_.compute(size.width, static_cast<float>(box.left), static_cast<float>(box.right),
+                   target.width);
+  rows_.compute(size.height, static_cast<float>(box.top), static_cast<float>(box.bottom),
+                target.height);
+  begin_ = rows_.first.front();
+  end_ = rows_.first.back() + rows_.count.back();
+  stride_ = target.width * channels;
+  between_.reserve(stride_ * (end_ - begin_));
+  row_.reserve(stride_);
+  sums_.resize(stride_);
+  if (channels == 4) {
+    resize_columns<4>(pixels, size.width, target.width);
+  } else {
+    resize_columns<3>(pixels, size.width, target.width);
   }
+}
+
+std::uint8_t* ExactResampler::next_row(std::uint32_t y) {
+  const std::uint8_t* const between = between_.reserve(0);
+  std::uint8_t* const row = row_.reserve(0);
+  std::fill(sums_.begin(), sums_.end(), kExactHalf);
+  for (std::uint32_t k = 0; k < rows_.count[y]; ++k) {
+    const std::uint8_t* from = between + (rows_.first[y] + k - begin_) * stride_;
+    const std::int32_t weight = rows_.weights[y * rows_.per_output + k];
+    for (std::size_t i = 0; i < stride_; ++i) sums_[i] += from[i] * weight;
+  }
+  for (std::size_t i = 0; i < stride_; ++i) row[i] = exact_byte(sums_[i]);
+  return row;
 }
 
 }  // namespace shardmill::internal

@@ -41,18 +41,28 @@ class Taps {
 /// Returns how far beyond a box samples are read, in samples, when `ratio` samples become one.
 inline double filter_reach(double ratio) noexcept { return (ratio > 1 ? ratio : 1) + 1; }
 
-/// Resizes planes and then converts colours, on the small side. One thread; keeps its buffers.
+/// Resizes planes. One thread; keeps its buffers.
 class FastResampler {
  public:
-  /// Resizes `box` (in pixels of the full-size image) of `in` to `target` into `out`, RGB.
-  void resize(const Planes& in, const Box& box, Size target, std::uint8_t* out);
+  /// Resizes `box` (in pixels of the full-size image as stored) of `in` to `target` pixels, turned
+  /// as `orientation` wants them shown. What is returned is lent until the next call.
+  Planes resize(const Planes& in, const Box& box, Size target, std::uint32_t orientation);
 
  private:
-  void resize_plane(const Plane& in, const Box& box, Size target, std::uint8_t* out,
-                    std::size_t out_stride);
-  void blend_all(const std::uint8_t* in, std::size_t in_stride, std::uint32_t rows,
-                 const Taps& taps, std::uint32_t outputs, std::uint8_t* out, std::size_t out_stride,
-                 std::size_t width);
+  void resize_plane(const Plane& in, const Box& box, Size target, std::uint32_t orientation,
+                    std::uint8_t* out, std::size_t out_stride);
+  struct Rows {
+    const std::uint8_t* data;
+    std::size_t stride;
+    std::uint32_t count;
+  };
+  struct OutRows {
+    std::uint8_t* data;
+    std::size_t stride;
+    std::uint32_t count;
+    bool reversed;
+  };
+  void blend_all(const Rows& in, const Taps& taps, const OutRows& out, std::size_t width);
 
   // Of luma and chroma, so that images of one size and the two chroma planes reuse them.
   struct PlaneTaps {
@@ -64,11 +74,18 @@ class FastResampler {
   PixelBuffer wide_, turned_, narrow_, small_;
 };
 
-/// Resizes interleaved RGB: antialiased bilinear, rows first, 22 bit weights and 8 bit in between,
-/// which is the arithmetic of Pillow's `resize`. One thread; keeps its buffers.
+/// Resizes interleaved pixels: antialiased bilinear, rows first, 22 bit weights and 8 bit in
+/// between, which is the arithmetic of Pillow's `resize`. One thread; keeps its buffers.
 class ExactResampler {
  public:
-  void resize(const std::uint8_t* rgb, Size size, const Box& box, Size target, std::uint8_t* out);
+  /// Resizes `box` of `pixels` (`channels`, 3 or 4, bytes each) and hands `sink` every row of
+  /// `target` in turn: sink(y, row), which may write to the row.
+  template <class Sink>
+  void resize(const std::uint8_t* pixels, std::size_t channels, Size size, const Box& box,
+              Size target, const Sink& sink) {
+    begin(pixels, channels, size, box, target);
+    for (std::uint32_t y = 0; y < target.height; ++y) sink(y, next_row(y));
+  }
 
  private:
   /// For each output sample: where its taps begin, how many, and their weights.
@@ -81,8 +98,16 @@ class ExactResampler {
     void compute(std::uint32_t size, float low, float high, std::uint32_t outputs);
   };
 
+  void begin(const std::uint8_t* pixels, std::size_t channels, Size size, const Box& box,
+             Size target);
+  template <std::size_t kChannels>
+  void resize_columns(const std::uint8_t* pixels, std::uint32_t width, std::uint32_t outputs);
+  std::uint8_t* next_row(std::uint32_t y);
+
   Taps columns_, rows_;
-  PixelBuffer between_;
+  PixelBuffer between_, row_;
+  std::size_t stride_ = 0;
+  std::uint32_t begin_ = 0, end_ = 0;
   std::vector<std::int32_t> sums_;
 };
 

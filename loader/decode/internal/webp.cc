@@ -146,14 +146,14 @@ WebpImage open_webp(Bytes bytes) {
   return image;
 }
 
-void read_webp(const WebpImage& image, PixelBuffer& buffer) {
-  const std::size_t stride = std::size_t{image.stored.width} * 3;
+void read_webp(const WebpImage& image, std::size_t channels, PixelBuffer& buffer) {
+  const std::size_t stride = image.stored.width * channels;
   const std::size_t bytes = stride * image.stored.height;
   std::uint8_t* out = buffer.reserve(bytes);
   if (!image.fills_canvas()) std::memset(out, 0, bytes);
-  const std::size_t start = image.frame_y * stride + std::size_t{image.frame_x} * 3;
+  const std::size_t start = image.frame_y * stride + image.frame_x * channels;
   WebPDecoderConfig config = new_config();
-  config.output.colorspace = MODE_RGB;
+  config.output.colorspace = channels == 4 ? MODE_RGBA : MODE_RGB;
   config.output.is_external_memory = 1;
   config.output.u.RGBA.rgba = out + start;
   config.output.u.RGBA.stride = static_cast<int>(stride);

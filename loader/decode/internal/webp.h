@@ -28,9 +28,9 @@ struct WebpImage {
 /// Parses the container; throws for damage, also where the file is shorter than it says.
 WebpImage open_webp(Bytes bytes);
 
-/// Decodes as stored into 8-bit RGB in `buffer`. Canvas that the first frame does not cover is
-/// black.
-void read_webp(const WebpImage& image, PixelBuffer& buffer);
+/// Decodes as stored into 8-bit RGB or, with 4 `channels`, RGBA in `buffer`. Canvas that the first
+/// frame does not cover is black, or transparent.
+void read_webp(const WebpImage& image, std::size_t channels, PixelBuffer& buffer);
 
 /// Decodes the part around `box` of a lossy picture that fills its canvas into planes in `buffer`,
 /// before upsampling and colour conversion; `reach` is how many pixels around are needed.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "loader/decode/internal/blend.h"
+#include "loader/decode/internal/exif.h"
 #include "tests/loader/decode/make_images.h"
 #include "tests/support/catch.h"
 
@@ -80,16 +81,30 @@ TEST_CASE("cover_box is centred and has the proportions of the target", "[decode
 }
 
 TEST_CASE("A flat image stays flat at every size", "[decode]") {
-  std::vector<std::uint8_t> flat(50 * 40 * 3, 201);
+  std::vector<std::uint8_t> flat(50 * 40 * 4, 201);
   ExactResampler exact;
   FastResampler fast;
   for (const Size target : {Size{7, 5}, {50, 40}, {131, 99}}) {
-    std::vector<std::uint8_t> out(target.pixels() * 3);
-    exact.resize(flat.data(), {50, 40}, cover_box({50, 40}, target), target, out.data());
-    CHECK(out == std::vector<std::uint8_t>(out.size(), 201));
+    const Box box = cover_box({50, 40}, target);
+    for (const std::size_t channels : {3U, 4U}) {
+      std::uint32_t rows = 0;
+      exact.resize(flat.data(), channels, {50, 40}, box, target,
+                   [&](std::uint32_t y, const std::uint8_t* row) {
+                     REQUIRE(y == rows++);
+                     for (std::size_t i = 0; i < target.width * channels; ++i)
+                       REQUIRE(row[i] == 201);
+                   });
+      CHECK(rows == target.height);
+    }
     Planes planes;
     planes.planes[0] = {flat.data(), 50, 50, 40};
-    fast.resize(planes, cover_box({50, 40}, target), target, out.data());
-    CHECK(out == std::vector<std::uint8_t>(out.size(), 201));
+    for (std::uint32_t orientation = 1; orientation <= 8; ++orientation) {
+      const Planes small = fast.resize(planes, box, oriented(target, orientation), orientation);
+      for (std::uint32_t y = 0; y < small.planes[0].height; ++y) {
+        for (std::uint32_t x = 0; x < small.planes[0].width; ++x) {
+          REQUIRE(small.planes[0].data[y * small.planes[0].stride + x] == 201);
+        }
+      }
+    }
   }
 }

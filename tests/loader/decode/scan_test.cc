@@ -25,7 +25,7 @@ struct Decoded {
 bool scan(Decoded& to, const std::string& image, double ratio, const Box& needed,
           bool (*decode)(const Scan&) noexcept = &decode_scan) {
   to.decoder.open(as_bytes(image), {});
-  return to.decoder.scan_planes(ratio, ratio, needed, to.buffer, to.planes, decode);
+  return to.decoder.scan_planes({ratio, ratio, needed}, to.buffer, to.planes, decode);
 }
 
 // Sample of a plane at a place of the whole image's plane; -1 if it is not there.
@@ -111,12 +111,11 @@ TEST_CASE("Baseline JPEGs become the same planes as with libjpeg", "[decode]") {
         REQUIRE(scan(own, image, ratio, needed));
         REQUIRE(scan(portable, image, ratio, needed, &decode_scan_portable));
         library.decoder.open(as_bytes(image), {});
-        library.planes = library.decoder.libjpeg_planes(ratio, ratio, needed, library.buffer);
+        library.planes = library.decoder.libjpeg_planes({ratio, ratio, needed}, library.buffer);
         REQUIRE(own.planes.count() == library.planes.count());
         const Box inside{std::max(needed.left, 0.0), std::max(needed.top, 0.0), needed.right,
                          needed.bottom};
-        for (int i = 0; i < own.planes.count(); ++i) {
-          const auto c = static_cast<std::size_t>(i);
+        for (std::size_t c = 0; c < own.planes.count(); ++c) {
           const Plane& plane = own.planes.planes[c];
           REQUIRE(compare(plane, portable.planes.planes[c], inside).most == 0);
           const Plane& other = library.planes.planes[c];
