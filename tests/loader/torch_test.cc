@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "tests/loader/decode/make_images.h"
 #include "tests/loader/loader_test_data.h"
 #include "tests/support/catch.h"
 #include "tests/support/support.h"
@@ -137,4 +138,54 @@ TEST_CASE("A worker may use LibTorch although the trainer has used its threads",
   REQUIRE(loader.next(batch));
   CHECK(to_tensor(batch, "sum").sum().item<float>() == 16 * 4e6f);
   CHECK(at::get_num_threads() == 2);
+}
+
+TEST_CASE("Images of any form become tensors of its type and shape", "[torch]") {
+  TemporaryFolder folder;
+  const std::string path = (folder / "data.tar").string();
+  {
+    const auto writer = find_format("tar").create(path, {});
+    for (int number = 0; number < 8; ++number) {
+      Sample sample("s" + std::to_string(number));
+      sample.add("png", make_png(40, 30, static_cast<unsigned>(number)));
+      writer->write(sample.view());
+    }
+    writer->close();
+  }
+  PixelForm grey;
+  grey.channels = Channels::kGrey;
+  PixelForm rgba;
+  rgba.channels = Channels::kRgba;
+  rgba.channels_first = true;
+  LoaderOptions options;
+  options.outputs = {image_output("plain", 24, 16),
+                     with_pixels(image_output("float", 24, 16), imagenet_form()),
+                     with_pixels(image_output("half", 24, 16), imagenet_form(DType::kFloat16)),
+                     with_pixels(image_output("grey", 24, 16), grey),
+                     with_pixels(fitted_image_output("rgba", 24, 24, Fit::kLetterbox), rgba)};
+  options.batch_size = 8;
+  for (const int workers : {0, 1, 4}) {
+    options.num_workers = workers;
+    Loader loader(path, options);
+    Batch batch;
+    REQUIRE(loader.next(batch));
+    const auto tensors = to_tensors(batch);
+    const at::Tensor& plain = tensors.at("plain");
+    const at::Tensor& normalised = tensors.at("float");
+    CHECK(plain.sizes() == at::IntArrayRef({8, 16, 24, 3}));
+    CHECK(plain.scalar_type() == at::kByte);
+    CHECK(normalised.sizes() == at::IntArrayRef({8, 3, 16, 24}));
+    CHECK(normalised.scalar_type() == at::kFloat);
+    CHECK(tensors.at("half").sizes() == at::IntArrayRef({8, 3, 16, 24}));
+    CHECK(tensors.at("half").scalar_type() == at::kHalf);
+    CHECK(tensors.at("grey").sizes() == at::IntArrayRef({8, 16, 24, 1}));
+    CHECK(tensors.at("grey").scalar_type() == at::kByte);
+    CHECK(tensors.at("rgba").sizes() == at::IntArrayRef({8, 4, 24, 24}));
+    CHECK(tensors.at("rgba").select(1, 3).min().item<int>() == 255);
+    const at::Tensor mean = torch::tensor({0.485F, 0.456F, 0.406F}).view({3, 1, 1});
+    const at::Tensor std = torch::tensor({0.229F, 0.224F, 0.225F}).view({3, 1, 1});
+    const at::Tensor want = (plain.permute({0, 3, 1, 2}).to(at::kFloat) / 255 - mean) / std;
+    CHECK(torch::allclose(normalised, want, 1e-5, 1e-5));
+    CHECK(torch::equal(tensors.at("half"), normalised.to(at::kHalf)));
+  }
 }
