@@ -3,6 +3,11 @@
 //
 // decode_bench FOLDER [REPEATS] [SIZE]: prints one line per kind of work and ratio. Both sides run
 // alternately, a few images at a time, so that a busy machine slows both alike.
+// decode_bench FOLDER serve: does what each line on its input says, "centre", "random" or "float",
+// with all JPEGs once, and answers with the seconds: for comparisons with other programs.
+// decode_bench FOLDER write: writes, for all JPEGs in the order of their paths, the box of a random
+// part (four numbers and whether it is flipped, as text), then the pixels of the centre crop and
+// of that part: for comparisons of quality.
 #include <shardmill/loader/decode/image.h>
 #include <turbojpeg.h>
 #include <webp/decode.h>
@@ -10,6 +15,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -62,9 +68,10 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Prints images per second of `work` and its ratio to `bare`, medians over the repeats.
-void compare(const char* name, const std::vector<File>& files, int repeats, const Work& bare,
-             const Work& work) {
+// Prints images per second of `work` and its ratio to `bare`, medians over the repeats. The ratio
+// is to reach `wanted`, if that is not 0.
+void compare(const char* name, const std::vector<File>& files, int repeats, const char* bare_name,
+             const Work& bare, const Work& work, double wanted) {
   if (files.empty()) return;
   std::vector<double> bare_seconds, work_seconds;
   for (int repeat = 0; repeat <= repeats; ++repeat) {
@@ -87,9 +94,12 @@ void compare(const char* name, const std::vector<File>& files, int repeats, cons
     ratios.push_back(bare_seconds[i] / work_seconds[i]);
   }
   const double images = static_cast<double>(files.size());
-  std::printf("%-34s %6zu images  bare %8.1f/s  shardmill %8.1f/s  ratio %.3f\n", name,
-              files.size(), images / median(bare_seconds), images / median(work_seconds),
+  std::printf("%-34s %5zu images  %-14s %7.1f/s  shardmill %7.1f/s  ratio %.3f", name, files.size(),
+              bare_name, images / median(bare_seconds), images / median(work_seconds),
               median(ratios));
+  if (wanted > 0) std::printf(" of %.2f", wanted);
+  std::printf("\n");
+  std::fflush(stdout);
 }
 
 struct BareJpeg {
@@ -117,14 +127,88 @@ void bare_webp(Bytes file) {
   WebPFree(rgb);
 }
 
+// What is measured, at one size.
+class Subject {
+ public:
+  explicit Subject(std::uint32_t size, DecodeMode mode = DecodeMode::kFast)
+      : size_(size),
+        out_(shardmill::imagenet_form().row(size, size).bytes()),
+        decoder_({.mode = mode}) {}
+
+  Work cover(const shardmill::PixelForm& form = {}) {
+    return [this, form](Bytes file) {
+      const auto choose = [this](std::uint32_t width, std::uint32_t height) {
+        return shardmill::fit_part(shardmill::Fit::kCover, width, height, size_, size_);
+      };
+      decoder_.decode_part(file, choose, size_, size_, form, out_.data());
+    };
+  }
+  Work random_crop() {
+    return [this](Bytes file) {
+      shardmill::Random random(1, 0, draws_++);
+      const auto choose = [&](std::uint32_t width, std::uint32_t height) {
+        return part_ = shardmill::internal::random_part({}, width, height, random);
+      };
+      decoder_.decode_part(file, choose, size_, size_, {}, out_.data());
+    };
+  }
+  Work full() {
+    return [this](Bytes file) { decoder_.decode_full(file); };
+  }
+  const shardmill::ImagePart& part() const { return part_; }
+  void write() const { std::fwrite(out_.data(), 1, std::size_t{size_} * size_ * 3, stdout); }
+
+ private:
+  std::uint32_t size_;
+  std::vector<std::byte> out_;
+  shardmill::ImageDecoder decoder_;
+  std::uint64_t draws_ = 0;
+  shardmill::ImagePart part_;
+};
+
+int serve(const std::vector<File>& jpegs, std::uint32_t size) {
+  Subject subject(size);
+  char line[32];
+  std::printf("%zu\n", jpegs.size());
+  std::fflush(stdout);
+  while (std::fgets(line, sizeof(line), stdin) != nullptr) {
+    const std::string name(line, std::strcspn(line, "\n"));
+    const Work work = name == "random"  ? subject.random_crop()
+                      : name == "float" ? subject.cover(shardmill::imagenet_form())
+                                        : subject.cover();
+    const double start = now();
+    for (const File& file : jpegs) work(bytes_of(file));
+    std::printf("%.6f\n", now() - start);
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+int write(const std::vector<File>& jpegs, std::uint32_t size) {
+  Subject subject(size);
+  const Work cover = subject.cover();
+  const Work random = subject.random_crop();
+  for (const File& file : jpegs) {
+    cover(bytes_of(file));
+    subject.write();
+    random(bytes_of(file));
+    const shardmill::ImagePart& part = subject.part();
+    std::printf("%.17g %.17g %.17g %.17g %d\n", part.left, part.top, part.right, part.bottom,
+                part.flip ? 1 : 0);
+    subject.write();
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: decode_bench FOLDER [REPEATS] [SIZE]\n");
+    std::fprintf(stderr, "usage: decode_bench FOLDER [REPEATS | serve | write] [SIZE]\n");
     return 2;
   }
-  const int repeats = argc > 2 ? std::max(1, std::atoi(argv[2])) : 7;
+  const std::string what = argc > 2 ? argv[2] : "7";
+  const int repeats = std::max(1, std::atoi(what.c_str()));
   const auto size = static_cast<std::uint32_t>(argc > 3 ? std::max(1, std::atoi(argv[3])) : 224);
   std::vector<File> jpegs, large, webps;
   for (File& file : read_folder(argv[1])) {
@@ -135,31 +219,22 @@ int main(int argc, char** argv) {
     if (std::max(info.width, info.height) >= kLarge) large.push_back(file);
     jpegs.push_back(std::move(file));
   }
+  if (what == "serve") return serve(jpegs, size);
+  if (what == "write") return write(jpegs, size);
 
-  std::vector<std::uint8_t> out(std::size_t{size} * size * 3);
-  shardmill::ImageDecoder fast;
-  shardmill::ImageDecoder exact({.mode = DecodeMode::kExact});
-  const auto cover = [&](shardmill::ImageDecoder& decoder) {
-    return [&](Bytes file) { decoder.decode_cover(file, size, size, out.data()); };
-  };
-  std::uint64_t draws = 0;
-  const auto random_crop = [&](shardmill::ImageDecoder& decoder) {
-    return [&](Bytes file) {
-      shardmill::Random random(1, 0, draws++);
-      const auto choose = [&](std::uint32_t width, std::uint32_t height) {
-        return shardmill::internal::random_part({}, width, height, random);
-      };
-      decoder.decode_part(file, choose, size, size, out.data());
-    };
-  };
+  Subject fast(size), exact(size, DecodeMode::kExact);
   BareJpeg bare;
   const Work bare_jpeg = [&](Bytes file) { bare(file); };
-  compare("JPEG, centre crop", jpegs, repeats, bare_jpeg, cover(fast));
-  compare("JPEG, centre crop, exact", jpegs, repeats, bare_jpeg, cover(exact));
-  compare("JPEG, full size", jpegs, repeats, bare_jpeg,
-          [&](Bytes file) { fast.decode_full(file); });
-  compare("large JPEG, centre crop", large, repeats, bare_jpeg, cover(fast));
-  compare("JPEG, random crop and flip", jpegs, repeats, bare_jpeg, random_crop(fast));
-  compare("WebP, centre crop", webps, repeats, bare_webp, cover(fast));
+  const char* const tj = "libjpeg-turbo";
+  compare("JPEG, centre crop", jpegs, repeats, tj, bare_jpeg, fast.cover(), 0.93);
+  compare("JPEG, random crop and flip", jpegs, repeats, tj, bare_jpeg, fast.random_crop(), 1.22);
+  compare("large JPEG, centre crop", large, repeats, tj, bare_jpeg, fast.cover(), 1.8);
+  compare("WebP, centre crop", webps, repeats, "WebPDecodeRGB", bare_webp, fast.cover(), 1.0);
+  compare("JPEG, float32 NCHW normalised", jpegs, repeats, "uint8 NHWC", fast.cover(),
+          fast.cover(shardmill::imagenet_form()), 0.95);
+  compare("JPEG, float16 NCHW normalised", jpegs, repeats, "uint8 NHWC", fast.cover(),
+          fast.cover(shardmill::imagenet_form(shardmill::DType::kFloat16)), 0);
+  compare("JPEG, centre crop, exact", jpegs, repeats, tj, bare_jpeg, exact.cover(), 0);
+  compare("JPEG, full size", jpegs, repeats, tj, bare_jpeg, fast.full(), 0);
   return 0;
 }
