@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <exception>
+#include <functional>
 
 #include "loader/internal/fields.h"
 #include "loader/internal/numbers.h"
@@ -174,7 +175,8 @@ void Producer::produce_image(std::size_t index, const FieldView& field) {
     return output.crop ? random_part(*output.crop, image_width, image_height, random)
                        : fit_part(output.fit, image_width, image_height, width, height);
   };
-  decoder_.decode_part(field.bytes, choose, width, height, output.pixels,
+  // By reference: a copy of what it captures would be allocated.
+  decoder_.decode_part(field.bytes, std::ref(choose), width, height, output.pixels,
                        memory_.row(places_[index], row_));
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parts of images: where they lie, under every orientation, mirrored or not.
 #include <shardmill/loader/decode/image.h>
+#include <shardmill/loader/random.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -81,5 +83,34 @@ TEST_CASE("A part is that of the image as shown, whatever its orientation", "[de
     const ImagePart elsewhere =
         turned ? ImagePart{30, 5, 70, 55, part.flip} : ImagePart{5, 30, 55, 70, part.flip};
     CHECK(mean_difference(exact, part_of(DecodeMode::kExact, image, elsewhere, 24, 30)) > 8);
+  }
+}
+
+TEST_CASE("Random parts of every kind of JPEG come close to exact decoding", "[decode]") {
+  Random random(7, 0, 0);
+  std::uint32_t number = 0;
+  for (const auto& [across, down] : {std::pair(1, 1), {2, 1}, {2, 2}, {1, 2}, {4, 1}, {4, 2}}) {
+    for (const bool progressive : {false, true}) {
+      for (std::uint32_t orientation = 1; orientation <= 8; ++orientation) {
+        JpegLook look{.luma_h = across, .luma_v = down, .progressive = progressive};
+        look.restart = number++ % 3 == 0 ? 7 : 0;
+        look.orientation = orientation;
+        const std::string image = make_jpeg(331, 243, number, look);
+        const ImageInfo info = probe_image(as_bytes(image));
+        for (int round = 0; round < 3; ++round) {
+          const auto edges = [&](std::uint32_t size) {
+            const double extent = 1 + random.uniform() * (size - 1);
+            const double low = random.uniform() * (size - extent);
+            return std::pair(low, std::min(low + extent, double{1} * size));
+          };
+          const auto [left, right] = edges(info.width);
+          const auto [top, bottom] = edges(info.height);
+          const ImagePart part{left, top, right, bottom, round % 2 == 0};
+          CAPTURE(across, down, progressive, orientation, left, top, right, bottom);
+          const Pixels fast = part_of(DecodeMode::kFast, image, part, 40, 30);
+          CHECK(mean_difference(fast, part_of(DecodeMode::kExact, image, part, 40, 30)) < 4);
+        }
+      }
+    }
   }
 }
