@@ -47,6 +47,31 @@ void decode(ImageDecoder& decoder, Bytes image, bool part) {
   }
 }
 
+// The same in one of the other forms and fits.
+void decode_form(ImageDecoder& decoder, Bytes image, std::size_t number) {
+  constexpr std::uint32_t kWidth = 21;
+  constexpr std::uint32_t kHeight = 13;
+  constexpr DType kTypes[] = {DType::kUInt8, DType::kFloat32, DType::kFloat16};
+  PixelForm form;
+  form.channels = static_cast<Channels>(number % 3);
+  form.dtype = kTypes[number / 3 % 3];
+  form.channels_first = number / 9 % 2 != 0;
+  const std::uint64_t bytes = form.row(kWidth, kHeight).bytes();
+  std::vector<std::byte> out(bytes + 64, std::byte{0xA5});
+  const auto choose = [&](std::uint32_t width, std::uint32_t height) {
+    return fit_part(static_cast<Fit>(number / 18 % 3), width, height, kWidth, kHeight);
+  };
+  try {
+    decoder.decode_part(image, choose, kWidth, kHeight, form, out.data());
+  } catch (const Error& error) {
+    expect(error);
+  }
+  if (std::any_of(out.end() - 64, out.end(),
+                  [](std::byte byte) { return byte != std::byte{0xA5}; })) {
+    fail("wrote behind the image");
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> seeds() {
@@ -59,9 +84,20 @@ std::vector<std::string> seeds() {
   JpegLook arithmetic;
   arithmetic.arithmetic = true;
   arithmetic.restart = 2;
-  return {make_jpeg(60, 40, 1),       make_jpeg(33, 47, 2, progressive),
-          make_jpeg(40, 40, 3, grey), make_jpeg(50, 30, 5, arithmetic),
-          make_png(31, 17, 6),        make_webp(45, 35, 7, false),
+  JpegLook restarts;
+  restarts.restart = 2;
+  restarts.luma_v = 1;
+  JpegLook wide;
+  wide.luma_h = 4;
+  wide.luma_v = 2;
+  return {make_jpeg(200, 120, 9, restarts),
+          make_jpeg(90, 70, 8, wide),
+          make_jpeg(60, 40, 1),
+          make_jpeg(33, 47, 2, progressive),
+          make_jpeg(40, 40, 3, grey),
+          make_jpeg(50, 30, 5, arithmetic),
+          make_png(31, 17, 6),
+          make_webp(45, 35, 7, false),
           make_webp(20, 20, 8, true)};
 }
 
@@ -74,9 +110,11 @@ void run(const std::string& input) {
   } catch (const Error& error) {
     expect(error);
   }
+  static std::size_t number = 0;
   for (ImageDecoder* decoder : {&fast, &exact}) {
     decode(*decoder, image, false);
     decode(*decoder, image, true);
+    decode_form(*decoder, image, number++);
   }
   try {
     exact.decode_full(image);
