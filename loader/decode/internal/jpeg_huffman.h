@@ -11,7 +11,7 @@ namespace shardmill::internal {
 /// bits tells code, value and length together where they are short, which most are.
 class HuffmanTable {
  public:
-  static constexpr int kLookBits = 10;
+  static constexpr int kLookBits = 11;
   static constexpr std::uint32_t kEndOfBlock = 128;  ///< Advance of the code that ends a block.
   static constexpr std::uint32_t kSlow = 0x80;       ///< Bit of an entry that tells not enough.
 

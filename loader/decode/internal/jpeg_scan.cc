@@ -18,6 +18,7 @@ using Entry = HuffmanTable::Entry;
 constexpr std::uint32_t kGroup = 8;            // MCUs that are parsed before they are transformed
 constexpr std::uint32_t kMaxBlocksOfMcu = 10;  // of any baseline JPEG
 constexpr std::uint32_t kLast = 63;
+constexpr int kSteps = 56 / HuffmanTable::kLookBits;  // short codes that one refill is enough for
 constexpr std::uint8_t kMarker = 0xff;
 constexpr std::uint8_t kRestart0 = 0xd0;
 constexpr std::uint8_t kEndOfImage = 0xd9;
@@ -122,7 +123,7 @@ SHARDMILL_INLINE std::uint32_t next_entry(BitReader& in, const HuffmanTable& tab
 SHARDMILL_INLINE bool skip_rest(BitReader& in, const HuffmanTable& ac, std::uint32_t k) {
   while (k < kLast) {
     refill(in);
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < kSteps; ++i) {
       const std::uint32_t several = ac.skip(in.bits);
       const std::uint32_t reached = k + Entry::advance(several);
       if (several != 0 && reached < kLast) [[likely]] {
@@ -141,18 +142,17 @@ SHARDMILL_INLINE bool skip_rest(BitReader& in, const HuffmanTable& ac, std::uint
   return true;
 }
 
-// Reads the coefficients up to position `limit`; those beyond may be missing. `k` becomes the last
-// position that was looked at.
+// Reads the coefficients after the mean, which was read just before, up to position `limit`; those
+// beyond may be missing. `k` becomes the last position that was looked at.
 SHARDMILL_INLINE bool read_coefficients(BitReader& in, const ScanComponent& component,
                                         std::uint32_t limit, std::int16_t* block,
                                         std::uint32_t& k) {
   const HuffmanTable& ac = *component.ac;
   k = 0;
-  std::uint32_t entry = 0;
+  int steps = kSteps - 1;  // the mean took the first
   while (true) {
-    refill(in);
-    for (int i = 0; i < 5; ++i) {  // 5 short codes at most 50 bits
-      entry = next_entry(in, ac);
+    do {
+      const std::uint32_t entry = next_entry(in, ac);
       if (entry == 0) [[unlikely]]
         return false;
       const std::uint32_t before = k;
@@ -167,7 +167,9 @@ SHARDMILL_INLINE bool read_coefficients(BitReader& in, const ScanComponent& comp
         return limit == kLast || skip_rest(in, ac, k);
       }
       block[kBlockOrder[k]] = static_cast<std::int16_t>(Entry::value(entry) * component.steps[k]);
-    }
+    } while (--steps > 0);
+    refill(in);
+    steps = kSteps;
   }
 }
 
@@ -328,7 +330,7 @@ __attribute__((target("avx2,bmi,bmi2"))) bool decode_avx2(const Scan& scan, cons
   return decode(scan, outputs);
 }
 
-bool decode_with(const Scan& scan, bool avx2) noexcept {
+bool decode_with(const Scan& scan, [[maybe_unused]] bool avx2) noexcept {
   Output outputs[3];
   std::uint32_t blocks = 0;
   for (std::size_t c = 0; c < scan.count; ++c) {
