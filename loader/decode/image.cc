@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <libyuv.h>
 #include <shardmill/loader/decode/image.h>
 
 #include <algorithm>
@@ -153,11 +152,11 @@ struct ImageDecoder::State {
   void decode_exact(Bytes image, const ChoosePart& choose);
   bool decode_planes(Bytes image, const ChoosePart& choose);
   bool jpeg_planes(Bytes image, const ChoosePart& choose);
-  bool webp_planes(Bytes image, const ChoosePart& choose);
-  void resize_fast(const Planes& in, const Cut& cut) {
+  bool webp_part(Bytes image, const ChoosePart& choose);
+  template <class Pixels>
+  void resize_fast(const Pixels& in, const Cut& cut) {
     writer.write(fast.resize(in, cut.box, writer.size(), cut.orientation));
   }
-  Planes split(const Full& image);
   void trim() noexcept {
     for (PixelBuffer* buffer : {&pixels, &turned, &planes}) buffer->trim(kKeepBytes);
   }
@@ -238,56 +237,36 @@ bool ImageDecoder::State::jpeg_planes(Bytes image, const ChoosePart& choose) {
   return true;
 }
 
-bool ImageDecoder::State::webp_planes(Bytes image, const ChoosePart& choose) {
+bool ImageDecoder::State::webp_part(Bytes image, const ChoosePart& choose) {
   const WebpImage webp = open_webp(image);
   check_pixels(webp.stored, options.max_pixels);
-  if (!webp.lossy || !webp.fills_canvas()) return false;
-  if (writer.form().channels == Channels::kRgba && webp.info.channels == 4) return false;
+  if (!webp.fills_canvas()) return false;
+  const bool alpha = writer.form().channels == Channels::kRgba && webp.info.channels == 4;
   const Cut part = cut(choose, webp.stored, webp.info.orientation);
   const Size as_stored = oriented(writer.size(), part.orientation);
   const double ratio =
       std::max(part.box.width() / as_stored.width, part.box.height() / as_stored.height);
   const double reach = 2 * filter_reach(ratio / 2);
-  resize_fast(read_webp_planes(webp, part.box, reach, planes), part);
+  if (webp.lossy && !alpha) {
+    resize_fast(read_webp_planes(webp, part.box, reach, planes), part);
+    return true;
+  }
+  const Interleaved in = read_webp_part(webp, alpha ? 4 : 3, part.box, reach, pixels);
+  if (alpha) multiply_by_alpha(pixels.reserve(0), std::size_t{in.width} * in.height);
+  resize_fast(in, part);
   return true;
 }
 
-// Decodes without ever making full-size RGB, where the format allows it.
+// Decodes without ever making full-size RGB, or only a part of it, where the format allows it.
 bool ImageDecoder::State::decode_planes(Bytes image, const ChoosePart& choose) {
   switch (decodable_format(image)) {
     case ImageFormat::kJpeg:
       return jpeg_planes(image, choose);
     case ImageFormat::kWebp:
-      return webp_planes(image, choose);
+      return webp_part(image, choose);
     default:
       return false;
   }
-}
-
-Planes ImageDecoder::State::split(const Full& image) {
-  const std::size_t bytes = image.size.pixels();
-  std::uint8_t* const red = planes.reserve(image.channels * bytes);
-  std::uint8_t* const green = red + bytes;
-  std::uint8_t* const blue = green + bytes;
-  const int width = static_cast<int>(image.size.width);
-  const int height = static_cast<int>(image.size.height);
-  Planes out;
-  if (image.channels == 4) {
-    out.colors = PlaneColors::kRgba;
-    libyuv::SplitARGBPlane(image.pixels, width * 4, blue, width, green, width, red, width,
-                           blue + bytes, width, width, height);
-  } else {
-    out.colors = PlaneColors::kRgb;
-    libyuv::SplitRGBPlane(image.pixels, width * 3, red, width, green, width, blue, width, width,
-                          height);
-  }
-  for (std::size_t i = 0; i < out.count(); ++i) {
-    out.planes[i].data = red + i * bytes;
-    out.planes[i].stride = image.size.width;
-    out.planes[i].width = image.size.width;
-    out.planes[i].height = image.size.height;
-  }
-  return out;
 }
 
 void ImageDecoder::State::decode_exact(Bytes image, const ChoosePart& choose) {
@@ -309,7 +288,9 @@ void ImageDecoder::State::decode_part(Bytes image, const ChoosePart& choose) {
   const Full stored = decode_stored(image, writer.form().channels);
   if (stored.channels == 4) multiply_by_alpha(stored.pixels, stored.size.pixels());
   const Cut part = cut(choose, stored.size, stored.orientation);
-  resize_fast(split(stored), part);
+  resize_fast(
+      Interleaved{stored.pixels, stored.channels, stored.size.width, stored.size.height, 0, 0},
+      part);
 }
 
 ImageDecoder::ImageDecoder(DecodeOptions options) : state_(std::make_unique<State>()) {

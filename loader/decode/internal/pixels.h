@@ -41,6 +41,16 @@ struct Planes {
   }
 };
 
+/// Interleaved pixels of a decoded image or of a part of it, borrowed.
+struct Interleaved {
+  const std::uint8_t* data = nullptr;
+  std::size_t channels = 3;  ///< 3: RGB; 4: RGBA, colours multiplied with alpha.
+  std::uint32_t width = 0;
+  std::uint32_t height = 0;
+  double offset_x = 0;  ///< Column that column 0 of the full-size image falls on.
+  double offset_y = 0;
+};
+
 /// A part of an image in its own pixels; edges may fall between pixels.
 struct Box {
   double left = 0;

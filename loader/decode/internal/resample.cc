@@ -88,11 +88,47 @@ void FastResampler::blend_all(const Rows& in, const Taps& taps, const OutRows& o
   }
 }
 
+// The planes that a call returns. They are written to, though lent for reading.
+Planes FastResampler::small_planes(PlaneColors colors, Size target) {
+  Planes out;
+  out.colors = colors;
+  const std::size_t stride = rounded_up(target.width, 16);
+  const std::size_t plane_bytes = stride * target.height;
+  const std::uint8_t* const small = small_.reserve(out.count() * plane_bytes);
+  for (std::size_t i = 0; i < out.count(); ++i) {
+    out.planes[i].data = small + i * plane_bytes;
+    out.planes[i].stride = stride;
+    out.planes[i].width = target.width;
+    out.planes[i].height = target.height;
+  }
+  return out;
+}
+
 // Only rows can be blended in whole vectors, so columns are blended as the rows of the transposed
 // plane. That turns and mirrors planes on the way, at no cost.
+void FastResampler::resize_columns(const std::uint8_t* wide, std::size_t wide_stride,
+                                   const Taps& columns, Size stored, std::uint32_t orientation,
+                                   const Plane& out) {
+  const std::uint32_t count = columns.end() - columns.begin();
+  const std::size_t turned_stride = rounded_up(stored.height, 16);
+  std::uint8_t* const turned = turned_.reserve(turned_stride * count);
+  std::uint8_t* const to = small_.reserve(0) + (out.data - small_.reserve(0));
+  libyuv::TransposePlane(wide, as_int(wide_stride), turned, as_int(turned_stride), as_int(count),
+                         as_int(stored.height));
+  const Rows lines{turned, turned_stride, count};
+  if (orientation >= 5) {  // shown transposed, as it is now
+    return blend_all(lines, columns, {to, out.stride, stored.width, from_right(orientation)},
+                     stored.height);
+  }
+  std::uint8_t* const narrow = narrow_.reserve(turned_stride * stored.width);
+  blend_all(lines, columns, {narrow, turned_stride, stored.width, from_right(orientation)},
+            stored.height);
+  libyuv::TransposePlane(narrow, as_int(turned_stride), to, as_int(out.stride),
+                         as_int(stored.height), as_int(stored.width));
+}
+
 void FastResampler::resize_plane(const Plane& in, const Box& box, Size target,
-                                 std::uint32_t orientation, std::uint8_t* out,
-                                 std::size_t out_stride) {
+                                 std::uint32_t orientation, const Plane& out) {
   const Size stored = oriented(target, orientation);
   PlaneTaps& taps = taps_[in.scale_x == luma_scale_x_ ? 0 : 1];
   taps.columns.compute(in.width, in.offset_x + box.left * in.scale_x,
@@ -101,41 +137,54 @@ void FastResampler::resize_plane(const Plane& in, const Box& box, Size target,
                     in.offset_y + box.bottom * in.scale_y, stored.height, in.blur);
   const std::uint32_t columns = taps.columns.end() - taps.columns.begin();
   const std::uint32_t rows = taps.rows.end() - taps.rows.begin();
-  const std::size_t wide_stride = rounded_up(columns, 16);
-  const std::size_t turned_stride = rounded_up(stored.height, 16);
-  std::uint8_t* const wide = wide_.reserve(wide_stride * stored.height);
-  std::uint8_t* const turned = turned_.reserve(turned_stride * columns);
+  const std::size_t stride = rounded_up(columns, 16);
+  std::uint8_t* const wide = wide_.reserve(stride * stored.height);
   blend_all({in.data + taps.rows.begin() * in.stride + taps.columns.begin(), in.stride, rows},
-            taps.rows, {wide, wide_stride, stored.height, from_bottom(orientation)}, columns);
-  libyuv::TransposePlane(wide, as_int(wide_stride), turned, as_int(turned_stride), as_int(columns),
-                         as_int(stored.height));
-  const Rows lines{turned, turned_stride, columns};
-  if (orientation >= 5) {  // shown transposed, as it is now
-    return blend_all(lines, taps.columns, {out, out_stride, stored.width, from_right(orientation)},
-                     stored.height);
-  }
-  std::uint8_t* const narrow = narrow_.reserve(turned_stride * stored.width);
-  blend_all(lines, taps.columns, {narrow, turned_stride, stored.width, from_right(orientation)},
-            stored.height);
-  libyuv::TransposePlane(narrow, as_int(turned_stride), out, as_int(out_stride),
-                         as_int(stored.height), as_int(stored.width));
+            taps.rows, {wide, stride, stored.height, from_bottom(orientation)}, columns);
+  resize_columns(wide, stride, taps.columns, stored, orientation, out);
 }
 
 Planes FastResampler::resize(const Planes& in, const Box& box, Size target,
                              std::uint32_t orientation) {
-  Planes out;
-  out.colors = in.colors;
-  const std::size_t stride = rounded_up(target.width, 16);
-  const std::size_t plane_bytes = stride * target.height;
-  std::uint8_t* const small = small_.reserve(in.count() * plane_bytes);
+  const Planes out = small_planes(in.colors, target);
   luma_scale_x_ = in.planes[0].scale_x;
   for (std::size_t i = 0; i < in.count(); ++i) {
-    std::uint8_t* const data = small + i * plane_bytes;
-    resize_plane(in.planes[i], box, target, orientation, data, stride);
-    out.planes[i].data = data;
-    out.planes[i].stride = stride;
-    out.planes[i].width = target.width;
-    out.planes[i].height = target.height;
+    resize_plane(in.planes[i], box, target, orientation, out.planes[i]);
+  }
+  return out;
+}
+
+// Rows are blended as they are; only what is left of them is taken apart.
+Planes FastResampler::resize(const Interleaved& in, const Box& box, Size target,
+                             std::uint32_t orientation) {
+  const bool alpha = in.channels == 4;
+  const Planes out = small_planes(alpha ? PlaneColors::kRgba : PlaneColors::kRgb, target);
+  const Size stored = oriented(target, orientation);
+  PlaneTaps& taps = taps_[0];
+  taps.columns.compute(in.width, in.offset_x + box.left, in.offset_x + box.right, stored.width, 0);
+  taps.rows.compute(in.height, in.offset_y + box.top, in.offset_y + box.bottom, stored.height, 0);
+  const std::uint32_t columns = taps.columns.end() - taps.columns.begin();
+  const std::uint32_t rows = taps.rows.end() - taps.rows.begin();
+  const std::size_t in_stride = in.width * in.channels;
+  const std::size_t wide_stride = rounded_up(columns * in.channels, 16);
+  std::uint8_t* const wide = wide_.reserve(wide_stride * stored.height);
+  blend_all({in.data + taps.rows.begin() * in_stride + taps.columns.begin() * in.channels,
+             in_stride, rows},
+            taps.rows, {wide, wide_stride, stored.height, from_bottom(orientation)},
+            columns * in.channels);
+  const std::size_t stride = rounded_up(columns, 16);
+  const std::size_t plane = stride * stored.height;
+  std::uint8_t* const red = split_.reserve(in.channels * plane);
+  const int line = as_int(stride);
+  if (alpha) {  // libyuv's ARGB is B, G, R, A in memory
+    libyuv::SplitARGBPlane(wide, as_int(wide_stride), red + 2 * plane, line, red + plane, line, red,
+                           line, red + 3 * plane, line, as_int(columns), as_int(stored.height));
+  } else {
+    libyuv::SplitRGBPlane(wide, as_int(wide_stride), red, line, red + plane, line, red + 2 * plane,
+                          line, as_int(columns), as_int(stored.height));
+  }
+  for (std::size_t i = 0; i < in.channels; ++i) {
+    resize_columns(red + i * plane, stride, taps.columns, stored, orientation, out.planes[i]);
   }
   return out;
 }

@@ -47,10 +47,14 @@ class FastResampler {
   /// Resizes `box` (in pixels of the full-size image as stored) of `in` to `target` pixels, turned
   /// as `orientation` wants them shown. What is returned is lent until the next call.
   Planes resize(const Planes& in, const Box& box, Size target, std::uint32_t orientation);
+  Planes resize(const Interleaved& in, const Box& box, Size target, std::uint32_t orientation);
 
  private:
+  Planes small_planes(PlaneColors colors, Size target);
   void resize_plane(const Plane& in, const Box& box, Size target, std::uint32_t orientation,
-                    std::uint8_t* out, std::size_t out_stride);
+                    const Plane& out);
+  void resize_columns(const std::uint8_t* wide, std::size_t wide_stride, const Taps& columns,
+                      Size stored, std::uint32_t orientation, const Plane& out);
   struct Rows {
     const std::uint8_t* data;
     std::size_t stride;
@@ -71,7 +75,7 @@ class FastResampler {
   PlaneTaps taps_[2];
   double luma_scale_x_ = 1;
   std::vector<const std::uint8_t*> pointers_;
-  PixelBuffer wide_, turned_, narrow_, small_;
+  PixelBuffer wide_, split_, turned_, narrow_, small_;
 };
 
 /// Resizes interleaved pixels: antialiased bilinear, rows first, 22 bit weights and 8 bit in

@@ -103,6 +103,15 @@ WebPDecoderConfig new_config() {
   return config;
 }
 
+void set_pixels(WebPDecoderConfig& config, std::size_t channels, std::uint8_t* out,
+                std::size_t stride, std::size_t bytes) {
+  config.output.colorspace = channels == 4 ? MODE_RGBA : MODE_RGB;
+  config.output.is_external_memory = 1;
+  config.output.u.RGBA.rgba = out;
+  config.output.u.RGBA.stride = static_cast<int>(stride);
+  config.output.u.RGBA.size = bytes;
+}
+
 void decode(const WebpImage& image, WebPDecoderConfig& config) {
   const VP8StatusCode status = WebPDecode(data_of(image.frame), image.frame.size(), &config);
   WebPFreeDecBuffer(&config.output);
@@ -153,16 +162,18 @@ void read_webp(const WebpImage& image, std::size_t channels, PixelBuffer& buffer
   if (!image.fills_canvas()) std::memset(out, 0, bytes);
   const std::size_t start = image.frame_y * stride + image.frame_x * channels;
   WebPDecoderConfig config = new_config();
-  config.output.colorspace = channels == 4 ? MODE_RGBA : MODE_RGB;
-  config.output.is_external_memory = 1;
-  config.output.u.RGBA.rgba = out + start;
-  config.output.u.RGBA.stride = static_cast<int>(stride);
-  config.output.u.RGBA.size = bytes - start;
+  set_pixels(config, channels, out + start, stride, bytes - start);
   decode(image, config);
 }
 
-Planes read_webp_planes(const WebpImage& image, const Box& box, double reach, PixelBuffer& buffer) {
-  // Whole pairs of pixels, so that the chroma samples lie as in the full picture.
+namespace {
+
+// What is decoded of a picture: whole pairs of pixels, so that chroma samples lie as in all of it.
+struct Crop {
+  std::uint32_t left, top, width, height;
+};
+
+Crop crop_around(const WebpImage& image, const Box& box, double reach) {
   const auto low = [&](double edge) {
     return static_cast<std::uint32_t>(std::max(std::floor(edge - reach), 0.0)) & ~1U;
   };
@@ -171,8 +182,35 @@ Planes read_webp_planes(const WebpImage& image, const Box& box, double reach, Pi
   };
   const std::uint32_t left = low(box.left);
   const std::uint32_t top = low(box.top);
-  const std::uint32_t width = high(box.right, image.stored.width) - left;
-  const std::uint32_t height = high(box.bottom, image.stored.height) - top;
+  return {left, top, high(box.right, image.stored.width) - left,
+          high(box.bottom, image.stored.height) - top};
+}
+
+void set_crop(WebPDecoderConfig& config, const Crop& crop) {
+  config.options.use_cropping = 1;
+  config.options.crop_left = static_cast<int>(crop.left);
+  config.options.crop_top = static_cast<int>(crop.top);
+  config.options.crop_width = static_cast<int>(crop.width);
+  config.options.crop_height = static_cast<int>(crop.height);
+}
+
+}  // namespace
+
+Interleaved read_webp_part(const WebpImage& image, std::size_t channels, const Box& box,
+                           double reach, PixelBuffer& buffer) {
+  const Crop crop = crop_around(image, box, reach);
+  const std::size_t stride = crop.width * channels;
+  std::uint8_t* const out = buffer.reserve(stride * crop.height);
+  WebPDecoderConfig config = new_config();
+  set_crop(config, crop);
+  set_pixels(config, channels, out, stride, stride * crop.height);
+  decode(image, config);
+  return {out, channels, crop.width, crop.height, -double{1} * crop.left, -double{1} * crop.top};
+}
+
+Planes read_webp_planes(const WebpImage& image, const Box& box, double reach, PixelBuffer& buffer) {
+  const Crop crop = crop_around(image, box, reach);
+  const auto& [left, top, width, height] = crop;
   const std::uint32_t half_width = (width + 1) / 2;
   const std::uint32_t half_height = (height + 1) / 2;
   const std::size_t luma_bytes = std::size_t{width} * height;
@@ -182,11 +220,7 @@ Planes read_webp_planes(const WebpImage& image, const Box& box, double reach, Pi
   std::uint8_t* v = u + chroma_bytes;
 
   WebPDecoderConfig config = new_config();
-  config.options.use_cropping = 1;
-  config.options.crop_left = static_cast<int>(left);
-  config.options.crop_top = static_cast<int>(top);
-  config.options.crop_width = static_cast<int>(width);
-  config.options.crop_height = static_cast<int>(height);
+  set_crop(config, crop);
   config.output.colorspace = MODE_YUV;
   config.output.is_external_memory = 1;
   WebPYUVABuffer& yuv = config.output.u.YUVA;

@@ -32,6 +32,11 @@ WebpImage open_webp(Bytes bytes);
 /// frame does not cover is black, or transparent.
 void read_webp(const WebpImage& image, std::size_t channels, PixelBuffer& buffer);
 
+/// Decodes the part around `box` of a picture that fills its canvas into RGB or RGBA in `buffer`;
+/// `reach` is how many pixels around are needed.
+Interleaved read_webp_part(const WebpImage& image, std::size_t channels, const Box& box,
+                           double reach, PixelBuffer& buffer);
+
 /// Decodes the part around `box` of a lossy picture that fills its canvas into planes in `buffer`,
 /// before upsampling and colour conversion; `reach` is how many pixels around are needed.
 Planes read_webp_planes(const WebpImage& image, const Box& box, double reach, PixelBuffer& buffer);
