@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "loader/decode/internal/blend.h"
+#include "loader/decode/internal/exact_kernels.h"
 #include "loader/decode/internal/exif.h"
 
 namespace shardmill::internal {
@@ -189,19 +190,6 @@ Planes FastResampler::resize(const Interleaved& in, const Box& box, Size target,
   return out;
 }
 
-namespace {
-
-constexpr int kExactBits = 22;
-
-constexpr std::int32_t kExactHalf = 1 << (kExactBits - 1);
-
-// The weights may sum to a little more than one.
-std::uint8_t exact_byte(std::int32_t sum) noexcept {
-  return static_cast<std::uint8_t>(std::clamp(sum >> kExactBits, 0, 255));
-}
-
-}  // namespace
-
 void ExactResampler::Taps::compute(std::uint32_t size, float low, float high,
                                    std::uint32_t outputs) {
   const double scale = static_cast<double>(high - low) / outputs;
@@ -232,24 +220,6 @@ void ExactResampler::Taps::compute(std::uint32_t size, float low, float high,
   }
 }
 
-template <std::size_t kChannels>
-void ExactResampler::resize_columns(const std::uint8_t* pixels, std::uint32_t width,
-                                    std::uint32_t outputs) {
-  for (std::uint32_t y = begin_; y < end_; ++y) {
-    std::uint8_t* to = between_.reserve(0) + (y - begin_) * stride_;
-    for (std::uint32_t x = 0; x < outputs; ++x, to += kChannels) {
-      const std::uint8_t* from = pixels + (std::size_t{y} * width + columns_.first[x]) * kChannels;
-      const std::int32_t* weights = &columns_.weights[x * columns_.per_output];
-      std::int32_t sums[kChannels];
-      std::fill_n(sums, kChannels, kExactHalf);
-      for (std::uint32_t k = 0; k < columns_.count[x]; ++k, from += kChannels) {
-        for (std::size_t c = 0; c < kChannels; ++c) sums[c] += from[c] * weights[k];
-      }
-      for (std::size_t c = 0; c < kChannels; ++c) to[c] = exact_byte(sums[c]);
-    }
-  }
-}
-
 void ExactResampler::begin(const std::uint8_t* pixels, std::size_t channels, Size size,
                            const Box& box, Size target) {
   columns_.compute(size.width, static_cast<float>(box.left), static_cast<float>(box.right),
@@ -257,28 +227,24 @@ void ExactResampler::begin(const std::uint8_t* pixels, std::size_t channels, Siz
   rows_.compute(size.height, static_cast<float>(box.top), static_cast<float>(box.bottom),
                 target.height);
   begin_ = rows_.first.front();
-  end_ = rows_.first.back() + rows_.count.back();
+  const std::uint32_t end = rows_.first.back() + rows_.count.back();
   stride_ = target.width * channels;
-  between_.reserve(stride_ * (end_ - begin_));
+  std::uint8_t* const between = between_.reserve(stride_ * (end - begin_));
   row_.reserve(stride_);
-  sums_.resize(stride_);
-  if (channels == 4) {
-    resize_columns<4>(pixels, size.width, target.width);
-  } else {
-    resize_columns<3>(pixels, size.width, target.width);
+  const ExactKernels& kernels = best_exact_kernels();
+  const auto resize_row = channels == 4 ? kernels.columns_4 : kernels.columns_3;
+  const ExactTaps taps{columns_.first.data(), columns_.count.data(), columns_.weights.data(),
+                       columns_.per_output};
+  for (std::uint32_t y = begin_; y < end; ++y) {
+    resize_row(pixels + std::size_t{y} * size.width * channels, taps, target.width,
+               between + (y - begin_) * stride_);
   }
 }
 
 std::uint8_t* ExactResampler::next_row(std::uint32_t y) {
-  const std::uint8_t* const between = between_.reserve(0);
   std::uint8_t* const row = row_.reserve(0);
-  std::fill(sums_.begin(), sums_.end(), kExactHalf);
-  for (std::uint32_t k = 0; k < rows_.count[y]; ++k) {
-    const std::uint8_t* from = between + (rows_.first[y] + k - begin_) * stride_;
-    const std::int32_t weight = rows_.weights[y * rows_.per_output + k];
-    for (std::size_t i = 0; i < stride_; ++i) sums_[i] += from[i] * weight;
-  }
-  for (std::size_t i = 0; i < stride_; ++i) row[i] = exact_byte(sums_[i]);
+  best_exact_kernels().rows(between_.reserve(0) + (rows_.first[y] - begin_) * stride_, stride_,
+                            &rows_.weights[y * rows_.per_output], rows_.count[y], stride_, row);
   return row;
 }
 

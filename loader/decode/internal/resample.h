@@ -82,8 +82,8 @@ class FastResampler {
 /// between, which is the arithmetic of Pillow's `resize`. One thread; keeps its buffers.
 class ExactResampler {
  public:
-  /// Resizes `box` of `pixels` (`channels`, 3 or 4, bytes each) and hands `sink` every row of
-  /// `target` in turn: sink(y, row), which may write to the row.
+  /// Resizes `box` of `pixels` (`channels`, 3 or 4, bytes each, in a PixelBuffer) and hands `sink`
+  /// every row of `target` in turn: sink(y, row), which may write to the row.
   template <class Sink>
   void resize(const std::uint8_t* pixels, std::size_t channels, Size size, const Box& box,
               Size target, const Sink& sink) {
@@ -104,15 +104,12 @@ class ExactResampler {
 
   void begin(const std::uint8_t* pixels, std::size_t channels, Size size, const Box& box,
              Size target);
-  template <std::size_t kChannels>
-  void resize_columns(const std::uint8_t* pixels, std::uint32_t width, std::uint32_t outputs);
   std::uint8_t* next_row(std::uint32_t y);
 
   Taps columns_, rows_;
   PixelBuffer between_, row_;
   std::size_t stride_ = 0;
-  std::uint32_t begin_ = 0, end_ = 0;
-  std::vector<std::int32_t> sums_;
+  std::uint32_t begin_ = 0;
 };
 
 }  // namespace shardmill::internal

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "loader/decode/internal/blend.h"
+#include "loader/decode/internal/exact_kernels.h"
 #include "loader/decode/internal/exif.h"
 #include "tests/loader/decode/make_images.h"
 #include "tests/support/catch.h"
@@ -34,6 +35,34 @@ TEST_CASE("Every blend kernel equals the portable one", "[decode]") {
       for (std::size_t k = 0; k < count; ++k) sum += weights[k] * rows[k][0];
       CHECK(std::abs(sum / (1 << kWeightBits) - want[0]) <= 0.5);
     }
+  }
+}
+
+TEST_CASE("Every exact kernel equals the portable one", "[decode]") {
+  const std::vector<std::uint8_t> pixels = test::texture(512, 16, 7);
+  const ExactKernels& want = portable_exact_kernels();
+  const ExactKernels& got = best_exact_kernels();
+  for (const std::size_t outputs : {1U, 2U, 7U, 8U, 9U, 100U}) {
+    std::vector<std::uint32_t> first, count;
+    std::vector<std::int32_t> weights;
+    for (std::uint32_t i = 0; i < outputs; ++i) {
+      first.push_back(3 * i);
+      count.push_back(1 + i % 5);
+      for (std::uint32_t k = 0; k < 5; ++k) {
+        weights.push_back(static_cast<std::int32_t>((1U << kExactBits) / count.back()) + (i == 7));
+      }
+    }
+    const ExactTaps taps{first.data(), count.data(), weights.data(), 5};
+    std::vector<std::uint8_t> a(outputs * 4 + kBufferPadding), b(a.size());
+    want.columns_3(pixels.data(), taps, outputs, a.data());
+    got.columns_3(pixels.data(), taps, outputs, b.data());
+    CHECK(std::memcmp(a.data(), b.data(), outputs * 3) == 0);
+    want.columns_4(pixels.data(), taps, outputs, a.data());
+    got.columns_4(pixels.data(), taps, outputs, b.data());
+    CHECK(std::memcmp(a.data(), b.data(), outputs * 4) == 0);
+    want.rows(pixels.data(), 512, weights.data(), 3, outputs, a.data());
+    got.rows(pixels.data(), 512, weights.data(), 3, outputs, b.data());
+    CHECK(std::memcmp(a.data(), b.data(), outputs) == 0);
   }
 }
 
@@ -81,7 +110,7 @@ TEST_CASE("cover_box is centred and has the proportions of the target", "[decode
 }
 
 TEST_CASE("A flat image stays flat at every size", "[decode]") {
-  std::vector<std::uint8_t> flat(50 * 40 * 4, 201);
+  std::vector<std::uint8_t> flat(50 * 40 * 4 + kBufferPadding, 201);
   ExactResampler exact;
   FastResampler fast;
   for (const Size target : {Size{7, 5}, {50, 40}, {131, 99}}) {
