@@ -17,7 +17,7 @@ import time
 SIZE = 224
 
 
-def read_jpegs(folder):
+def read_images(folder, start=b"\xff\xd8"):
     """The JPEGs of a folder, in the order of their paths, as decode_bench has them."""
     paths = sorted(os.path.join(root, name) for root, _, names in os.walk(folder)
                    for name in names)
@@ -25,7 +25,7 @@ def read_jpegs(folder):
     for path in paths:
         with open(path, "rb") as file:
             data = file.read()
-        if data[:2] == b"\xff\xd8":
+        if data.startswith(start):
             files.append(data)
     return files
 
@@ -94,7 +94,7 @@ def ffcv_side(files):
 
 
 def run_side(name, folder):
-    run = {"torchvision": torchvision_side, "ffcv": ffcv_side}[name](read_jpegs(folder))
+    run = {"torchvision": torchvision_side, "ffcv": ffcv_side}[name](read_images(folder))
     run("centre")
     print("ready", flush=True)
     for line in sys.stdin:
@@ -153,12 +153,12 @@ def compare_peers(folder, repeats, bench, ffcv):
     ours.close()
 
 
-def measure_quality(folder, bench):
+def measure_quality(folder, bench, kind, start):
     """Prints how close the pixels are to Pillow's: full decoding, bilinear resizing of the box."""
     import numpy as np
     from PIL import Image, ImageOps
 
-    files = read_jpegs(folder)
+    files = read_images(folder, start)
     process = subprocess.Popen([bench, folder, "write"], stdout=subprocess.PIPE)
     bytes_of_image = SIZE * SIZE * 3
     figures = {"centre crop": [], "random crop and flip": []}
@@ -180,14 +180,14 @@ def measure_quality(folder, bench):
         add("random crop and flip", image, tuple(map(float, box)), flip == b"1")
     process.wait()
     for name, values in figures.items():
-        print(f"quality, {name:<25} {len(values):5} images  PSNR to Pillow's: "
+        print(f"quality, {kind + ', ' + name:<26} {len(values):5} images  PSNR to Pillow's: "
               f"mean {np.mean(values):.1f} dB of 35, worst {min(values):.1f} dB of 26", flush=True)
 
 
 def make_webps(folder, out):
     from PIL import Image
 
-    for number, data in enumerate(read_jpegs(folder)):
+    for number, data in enumerate(read_images(folder)):
         try:
             Image.open(io.BytesIO(data)).convert("RGB").save(
                 os.path.join(out, f"{number:06}.webp"), quality=80, method=2)
@@ -203,8 +203,9 @@ def main():
     with tempfile.TemporaryDirectory() as webps:
         make_webps(folder, webps)
         subprocess.run([bench, webps, repeats], check=True)
-    compare_peers(folder, int(repeats), bench, ffcv)
-    measure_quality(folder, bench)
+        compare_peers(folder, int(repeats), bench, ffcv)
+        measure_quality(folder, bench, "JPEG", b"\xff\xd8")
+        measure_quality(webps, bench, "WebP", b"RIFF")
     return None
 
 

@@ -5,9 +5,9 @@
 // alternately, a few images at a time, so that a busy machine slows both alike.
 // decode_bench FOLDER serve: does what each line on its input says, "centre", "random" or "float",
 // with all JPEGs once, and answers with the seconds: for comparisons with other programs.
-// decode_bench FOLDER write: writes, for all JPEGs in the order of their paths, the box of a random
-// part (four numbers and whether it is flipped, as text), then the pixels of the centre crop and
-// of that part: for comparisons of quality.
+// decode_bench FOLDER write: writes, for all JPEGs (or WebPs) in the order of their paths, the box
+// of a random part (four numbers and whether it is flipped, as text), then the pixels of the centre
+// crop and of that part: for comparisons of quality.
 #include <shardmill/loader/decode/image.h>
 #include <turbojpeg.h>
 #include <webp/decode.h>
@@ -220,7 +220,7 @@ int main(int argc, char** argv) {
     jpegs.push_back(std::move(file));
   }
   if (what == "serve") return serve(jpegs, size);
-  if (what == "write") return write(jpegs, size);
+  if (what == "write") return write(jpegs.empty() ? webps : jpegs, size);
 
   Subject fast(size), exact(size, DecodeMode::kExact);
   BareJpeg bare;

@@ -84,6 +84,9 @@ void mirror_row(std::uint8_t* row, std::uint32_t width, std::size_t channels) {
   }
 }
 
+// When so many pixels become one, resizing smoothes what WebP's own filter would.
+constexpr double kShrinksWell = 1.5;
+
 // Buffers above this are given back after use.
 constexpr std::size_t kKeepBytes = std::size_t{256} << 20;
 
@@ -244,11 +247,12 @@ bool ImageDecoder::State::webp_part(Bytes image, const ChoosePart& choose) {
   const bool alpha = writer.form().channels == Channels::kRgba && webp.info.channels == 4;
   const Cut part = cut(choose, webp.stored, webp.info.orientation);
   const Size as_stored = oriented(writer.size(), part.orientation);
-  const double ratio =
-      std::max(part.box.width() / as_stored.width, part.box.height() / as_stored.height);
-  const double reach = 2 * filter_reach(ratio / 2);
+  const double across = part.box.width() / as_stored.width;
+  const double down = part.box.height() / as_stored.height;
+  const double reach = 2 * filter_reach(std::max(across, down) / 2);
   if (webp.lossy && !alpha) {
-    resize_fast(read_webp_planes(webp, part.box, reach, planes), part);
+    const bool deblock = std::min(across, down) < kShrinksWell;
+    resize_fast(read_webp_planes(webp, part.box, reach, deblock, planes), part);
     return true;
   }
   const Interleaved in = read_webp_part(webp, alpha ? 4 : 3, part.box, reach, pixels);

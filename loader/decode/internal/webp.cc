@@ -208,7 +208,8 @@ Interleaved read_webp_part(const WebpImage& image, std::size_t channels, const B
   return {out, channels, crop.width, crop.height, -double{1} * crop.left, -double{1} * crop.top};
 }
 
-Planes read_webp_planes(const WebpImage& image, const Box& box, double reach, PixelBuffer& buffer) {
+Planes read_webp_planes(const WebpImage& image, const Box& box, double reach, bool deblock,
+                        PixelBuffer& buffer) {
   const Crop crop = crop_around(image, box, reach);
   const auto& [left, top, width, height] = crop;
   const std::uint32_t half_width = (width + 1) / 2;
@@ -221,6 +222,7 @@ Planes read_webp_planes(const WebpImage& image, const Box& box, double reach, Pi
 
   WebPDecoderConfig config = new_config();
   set_crop(config, crop);
+  config.options.bypass_filtering = deblock ? 0 : 1;
   config.output.colorspace = MODE_YUV;
   config.output.is_external_memory = 1;
   WebPYUVABuffer& yuv = config.output.u.YUVA;

@@ -38,7 +38,9 @@ Interleaved read_webp_part(const WebpImage& image, std::size_t channels, const B
                            double reach, PixelBuffer& buffer);
 
 /// Decodes the part around `box` of a lossy picture that fills its canvas into planes in `buffer`,
-/// before upsampling and colour conversion; `reach` is how many pixels around are needed.
-Planes read_webp_planes(const WebpImage& image, const Box& box, double reach, PixelBuffer& buffer);
+/// before upsampling and colour conversion; `reach` is how many pixels around are needed. Without
+/// `deblock` the edges of blocks are not smoothed, which is seen only where pixels stay as large.
+Planes read_webp_planes(const WebpImage& image, const Box& box, double reach, bool deblock,
+                        PixelBuffer& buffer);
 
 }  // namespace shardmill::internal
