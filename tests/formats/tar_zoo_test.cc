@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Other people's archives, with facts that other programs found in them.
+#include <shardmill/formats/digest.h>
+
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -52,6 +54,35 @@ void check_member(const Json& got, const Json& fact) {
   CHECK(got["sha256"] == fact["content_sha256"]);
 }
 
+// An archive that ends too early: what lies in front of the end is there, the rest is named.
+void check_cut_archive(const fs::path& file, const std::vector<Json>& facts) {
+  std::map<std::string, std::string> sums;
+  std::string cause;
+  try {
+    const auto source = open_source(file);
+    const auto stream = tar().stream(*source);
+    for (SampleView view; stream->next(view);) {
+      for (const FieldView& field : view.fields) {
+        Sha256 sha;
+        sha.update(field.bytes);
+        sums[std::string(view.key) + "." + std::string(field.name)] = sha.hex();
+      }
+    }
+  } catch (const Error& error) {
+    cause = error.info().cause;
+  }
+  for (const Json& fact : facts) {
+    const std::string name = fact["name"];
+    INFO(name);
+    if (fact.contains("content_sha256")) {
+      CHECK(sums[name] == fact["content_sha256"]);
+    } else {
+      CHECK(sums.count(name) == 0);
+      CHECK(cause.find("\"" + name + "\"") != std::string::npos);
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("Archives of many programs are described as others see them", "[formats][tar][zoo]") {
@@ -66,9 +97,10 @@ TEST_CASE("Archives of many programs are described as others see them", "[format
     try {
       const Json json = Json::parse(describe(zoo / path));
       CHECK_FALSE(expect.starts_with("reject"));
+      // Where Python stops at a sparse member, its list is shorter.
       const bool python_reads = expect == "ok" || expect.starts_with("mixed: python ok");
-      if (!python_reads) continue;
-      REQUIRE(json["members"].size() == archive.members.size());
+      if (python_reads) REQUIRE(json["members"].size() == archive.members.size());
+      REQUIRE(json["members"].size() >= archive.members.size());
       for (std::size_t i = 0; i < archive.members.size(); ++i) {
         check_member(json["members"][i], archive.members[i]);
         ++members;
@@ -77,8 +109,13 @@ TEST_CASE("Archives of many programs are described as others see them", "[format
       INFO(error.what());
       CHECK(error.code() == ErrorCode::kDataLoss);
       CHECK(expect != "ok");
+      check_cut_archive(zoo / path, archive.members);
+      members += archive.members.size();
     }
   }
+  std::size_t listed = 0;
+  for (const auto& [path, archive] : all) listed += archive.members.size();
+  CHECK(members == listed);
   std::cout << "expected.tsv: checked " << all.size() << " tar archives and " << members
             << " members\n";
 }
