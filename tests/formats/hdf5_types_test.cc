@@ -272,6 +272,18 @@ TEST_CASE("hdf5 warns of chunks that random order unpacks again and again",
   CHECK(shard.reader().info().warnings[0].find("200 rows, 2457600 bytes") != std::string::npos);
 }
 
+TEST_CASE("hdf5 gives values without bytes as such", "[formats][hdf5][cases]") {
+  TemporaryFolder folder;
+  if (!test::make_case("22", folder.path())) return test::skip("no collection of cases");
+  OpenShard shard(hdf5(), folder / "22/z.h5");
+  REQUIRE(shard.reader().size() == 2);
+  SampleView view;
+  shard.reader().read(0, view);
+  CHECK(view.find("img")->bytes.size() > 100);
+  shard.reader().read(1, view);
+  CHECK(view.find("img")->bytes.empty());
+}
+
 TEST_CASE("hdf5 unpacks lzf and checks fletcher32", "[formats][hdf5][cases]") {
   TemporaryFolder folder;
   if (!test::make_case("65", folder.path())) return test::skip("no collection of cases");
