@@ -94,11 +94,12 @@ class Mutator {
   std::mt19937_64 random_;
 };
 
-void try_input(std::string input) {
+bool try_input(std::string input) {
   current = std::move(input);
   alarm(kHangSeconds);
-  run(current);
+  const bool valid = run(current);
   alarm(0);
+  return valid;
 }
 
 std::string read_file(const char* name) {
@@ -138,9 +139,14 @@ int main(int argc, char** argv) {
   }
   if (replayed) return 0;
   const std::vector<std::string> inputs = seeds();
-  for (const std::string& input : inputs) try_input(input);
+  std::size_t valid = 0;
+  for (const std::string& input : inputs) valid += try_input(input);
+  // Where nothing is valid, all that follows would end at the first check.
+  if (valid == 0) shardmill::fuzz::fail("no seed was taken as valid");
   Mutator mutator(random);
-  for (std::size_t n = 0; n < runs; ++n) try_input(mutator.mutate(inputs));
-  std::printf("%zu seeds and %zu mutations of them: nothing found\n", inputs.size(), runs);
+  std::size_t still_valid = 0;
+  for (std::size_t n = 0; n < runs; ++n) still_valid += try_input(mutator.mutate(inputs));
+  std::printf("%zu seeds, %zu valid, and %zu mutations of them, %zu valid: nothing found\n",
+              inputs.size(), valid, runs, still_valid);
   return 0;
 }

@@ -41,7 +41,7 @@ std::vector<std::string> seeds() {
   return {std::string(reinterpret_cast<const char*>(index.data()), index.size())};
 }
 
-void run(const std::string& input) {
+bool run(const std::string& input) {
   std::vector<std::uint64_t> aligned(input.size() / 8 + 1);
   if (!input.empty()) std::memcpy(aligned.data(), input.data(), input.size());
   const Bytes index = std::as_bytes(std::span<const std::uint64_t>(aligned)).first(input.size());
@@ -52,11 +52,13 @@ void run(const std::string& input) {
       reader->read(n, view);
       reader->peek(n, view);
     }
+    return true;
   } catch (const Error& error) {
     // Names that are wrong lead to files that are not there.
     const bool told = error.code() == ErrorCode::kDataLoss ||
                       error.code() == ErrorCode::kNotFound || error.code() == ErrorCode::kIo;
     if (!told) fail(error.what());
+    return false;
   }
 }
 

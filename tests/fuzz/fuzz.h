@@ -14,9 +14,9 @@ namespace shardmill::fuzz {
 /// Returns valid inputs to start from.
 std::vector<std::string> seeds();
 
-/// Gives the code under test one input. Must return whatever the input is; calls fail() where the
-/// code did something that it promises not to.
-void run(const std::string& input);
+/// Gives the code under test one input. Must return whatever the input is: true if the code took
+/// it as valid. Calls fail() where the code did something that it promises not to.
+bool run(const std::string& input);
 
 /// Makes a mutated input worth looking at, for example by mending checksums. `random` is a number
 /// to decide by. May do nothing.

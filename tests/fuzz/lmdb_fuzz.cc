@@ -107,7 +107,7 @@ std::vector<std::string> seeds() {
           environment({{"a", "1"}, {"b", "2"}}, "train")};
 }
 
-void run(const std::string& input) {
+bool run(const std::string& input) {
   const MemoryPath file(input);
   (void)lmdb().recognises(file.path());
   const auto mapped = by_number(file.path(), Access::kMap);
@@ -120,6 +120,7 @@ void run(const std::string& input) {
   } catch (const Error& error) {
     expect(error);
   }
+  return mapped.has_value();
 }
 
 // Most flips hit values, which hold no structure: moves some of them into page headers.

@@ -54,8 +54,9 @@ std::vector<std::string> seeds() {
   return {gzip(tar), gzip(tar) + gzip("more"), tar, zstd, bzip2, xz, lz4};
 }
 
-void run(const std::string& input) {
+bool run(const std::string& input) {
   const MemoryPath file(input);
+  bool valid = true;
   try {
     const auto source = open_source(file.path());
     std::vector<std::byte> piece(100'000);
@@ -63,6 +64,7 @@ void run(const std::string& input) {
     for (std::size_t got; total < kMost && (got = source->read(piece)) > 0;) total += got;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kDataLoss) fail(error.what());
+    valid = false;
   }
   try {
     const auto source = open_source(file.path());
@@ -76,7 +78,9 @@ void run(const std::string& input) {
     const bool told =
         error.code() == ErrorCode::kDataLoss || error.code() == ErrorCode::kUnsupported;
     if (!told) fail(error.what());
+    valid = false;
   }
+  return valid;
 }
 
 void mend(std::string&, std::uint64_t) {}

@@ -33,7 +33,7 @@ MemoryPath::~MemoryPath() { close(fd_); }
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t most);
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  shardmill::fuzz::run(std::string(reinterpret_cast<const char*>(data), size));
+  (void)shardmill::fuzz::run(std::string(reinterpret_cast<const char*>(data), size));
   return 0;
 }
 

@@ -36,10 +36,11 @@ std::vector<std::string> seeds() {
   return {std::string(reinterpret_cast<const char*>(index.data()), index.size())};
 }
 
-void run(const std::string& input) {
+bool run(const std::string& input) {
   std::vector<std::uint64_t> aligned(input.size() / 8 + 1);
   if (!input.empty()) std::memcpy(aligned.data(), input.data(), input.size());
   const Bytes index = std::as_bytes(std::span<const std::uint64_t>(aligned)).first(input.size());
+  bool valid = true;
   for (const Access access : {Access::kMap, Access::kRead}) {
     try {
       const auto reader = find_format("tar").open(archive_file().path(), index, access);
@@ -55,8 +56,10 @@ void run(const std::string& input) {
       }
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kDataLoss) fail(error.what());
+      valid = false;
     }
   }
+  return valid;
 }
 
 void mend(std::string& input, std::uint64_t random) {

@@ -5,13 +5,16 @@
 #include <array>
 #include <set>
 
+#include "formats/hdf5/internal/little_endian.h"
 #include "formats/hdf5/internal/object_header.h"
+#include "formats/hdf5/internal/old_group.h"
 #include "formats/hdf5/internal/superblock.h"
 
 namespace shardmill::hdf5 {
 
 namespace {
 
+constexpr unsigned kSpaceMessage = 0x01;
 constexpr int kMaxGroupDepth = 256;
 
 struct Names {
@@ -92,12 +95,41 @@ class Lister {
   Catalog catalog_;
 };
 
+// False for chunks of no extent, which the library divides by, and for those of another rank than
+// the dataspace. Newer versions have checksums.
+bool is_sound_layout(Bytes body, std::size_t space_rank) {
+  constexpr std::byte kChunked{2};
+  if (body.size() < 3) return false;
+  const bool v3 = body[0] == std::byte{3};
+  if (body[0] > std::byte{3} || body[v3 ? 1 : 2] != kChunked) return true;
+  const auto rank = static_cast<std::size_t>(body[v3 ? 2 : 1]);
+  const std::size_t extents = v3 ? 11 : 16;
+  if (body.size() < extents + 4 * rank || rank != space_rank + 1) return false;
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (little_endian<std::uint32_t>(body, extents + 4 * d) == 0) return false;
+  }
+  return true;
+}
+
 // The library crashes on some damaged headers when it opens what has them: we look at them first.
 void check_headers(const std::vector<haddr_t>& headers, const std::string& path) {
   internal::InputFile file(path, Access::kRead);
-  const std::uint64_t base = check_superblock(file).base;
+  const Superblock superblock = check_superblock(file);
   for (const haddr_t header : headers) {
-    read_object_header(file, base, header, "object header at " + std::to_string(header));
+    const std::string place = "object header at " + std::to_string(header);
+    const std::vector<HeaderMessage> messages =
+        read_object_header(file, superblock.base, header, place);
+    std::size_t rank = 0;
+    for (const HeaderMessage& message : messages) {
+      if (message.type != kSpaceMessage || message.body.size() < 2) continue;
+      rank = static_cast<std::size_t>(message.body[1]);
+    }
+    for (const HeaderMessage& message : messages) {
+      if (message.type != kLayoutMessage || is_sound_layout(message.body, rank)) continue;
+      throw Error(ErrorCode::kDataLoss, path, place, "its layout is damaged",
+                  "copy or convert the file again");
+    }
+    check_old_group(file, superblock, messages, place);
   }
 }
 
@@ -109,6 +141,27 @@ void read_shape(OpenDataset& out, const std::string& path) {
   const int rank = H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr);
   if (rank < 0) fail_reading(path, out.place(), "cannot read the shape");
   out.dims.assign(dims.begin(), dims.begin() + rank);
+}
+
+// The library reads on behind compact values that are fewer than the shape says.
+void check_size(const OpenDataset& dataset, const std::string& path) {
+  if (dataset.external || dataset.null_space ||
+      (dataset.layout != H5D_COMPACT && dataset.layout != H5D_CONTIGUOUS)) {
+    return;
+  }
+  constexpr std::uint64_t kReference = 16;  // what stands for a value of variable length
+  std::uint64_t bytes =
+      has_variable_parts(dataset.type.get()) ? kReference : H5Tget_size(dataset.type.get());
+  bool fits = true;
+  for (const std::uint64_t extent : dataset.dims) {
+    fits = fits && !__builtin_mul_overflow(bytes, extent, &bytes);
+  }
+  const hsize_t stored = H5Dget_storage_size(dataset.dataset.get());
+  // Contiguous values that were never written have no place yet.
+  if (fits && (stored >= bytes || (stored == 0 && dataset.layout == H5D_CONTIGUOUS))) return;
+  throw Error(ErrorCode::kDataLoss, path, dataset.place(),
+              "its values have " + std::to_string(stored) + " bytes, fewer than its shape says",
+              "copy or convert the file again");
 }
 
 void read_storage(OpenDataset& out, const std::string& path) {
@@ -163,9 +216,14 @@ OpenDataset open_dataset(hid_t file, const std::string& path, const std::string&
                         "cannot open the dataset");
   out.type = checked(TypeHandle(H5Dget_type(out.dataset.get())), path, out.place(),
                      "cannot read the element type");
+  if (!is_sound(out.type.get())) {
+    throw Error(ErrorCode::kDataLoss, path, out.place(), "its element type contradicts itself",
+                "copy or convert the file again");
+  }
   out.element = element_of(out.type.get());
   read_shape(out, path);
   read_storage(out, path);
+  check_size(out, path);
   return out;
 }
 

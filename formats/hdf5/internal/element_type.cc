@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/hdf5/internal/element_type.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -236,6 +237,62 @@ bool is_byte_sequence(hid_t type) {
   if (H5Tget_class(type) != H5T_VLEN) return false;
   const TypeHandle base(H5Tget_super(type));
   return base && H5Tget_class(base.get()) == H5T_INTEGER && H5Tget_size(base.get()) == 1;
+}
+
+bool has_variable_parts(hid_t type) {
+  switch (H5Tget_class(type)) {
+    case H5T_VLEN:
+      return true;
+    case H5T_STRING:
+      return H5Tis_variable_str(type) > 0;
+    case H5T_ARRAY:
+      return has_variable_parts(TypeHandle(H5Tget_super(type)).get());
+    case H5T_COMPOUND: {
+      const auto members = static_cast<unsigned>(std::max(0, H5Tget_nmembers(type)));
+      for (unsigned i = 0; i < members; ++i) {
+        if (has_variable_parts(TypeHandle(H5Tget_member_type(type, i)).get())) return true;
+      }
+      return false;
+    }
+    default:
+      return false;
+  }
+}
+
+bool is_sound(hid_t type) {
+  const std::size_t size = H5Tget_size(type);
+  switch (H5Tget_class(type)) {
+    case H5T_INTEGER:
+    case H5T_BITFIELD:
+    case H5T_FLOAT:
+      return H5Tget_precision(type) + static_cast<std::size_t>(std::max(0, H5Tget_offset(type))) <=
+             8 * size;
+    case H5T_VLEN:
+      return is_sound(TypeHandle(H5Tget_super(type)).get());
+    case H5T_ENUM:
+    case H5T_ARRAY: {
+      const TypeHandle base(H5Tget_super(type));
+      hsize_t dims[H5S_MAX_RANK];
+      std::uint64_t bytes = H5Tget_size(base.get());
+      const int rank = H5Tget_class(type) == H5T_ARRAY ? H5Tget_array_dims2(type, dims) : 0;
+      for (int d = 0; d < rank; ++d) {
+        if (__builtin_mul_overflow(bytes, dims[d], &bytes)) return false;
+      }
+      return rank >= 0 && bytes == size && is_sound(base.get());
+    }
+    case H5T_COMPOUND: {
+      const int members = H5Tget_nmembers(type);
+      for (unsigned i = 0; i < static_cast<unsigned>(std::max(0, members)); ++i) {
+        const TypeHandle member(H5Tget_member_type(type, i));
+        const std::size_t at = H5Tget_member_offset(type, i);
+        const std::size_t bytes = H5Tget_size(member.get());
+        if (at > size || bytes > size - at || !is_sound(member.get())) return false;
+      }
+      return members > 0;
+    }
+    default:
+      return size > 0;
+  }
 }
 
 std::string type_name(hid_t type) { return name_of(type, 0); }

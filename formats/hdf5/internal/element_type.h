@@ -27,6 +27,14 @@ std::optional<Element> element_of(hid_t type);
 /// True for a variable-length sequence of bytes (uint8 or int8), as h5py stores encoded images.
 bool is_byte_sequence(hid_t type);
 
+/// True if values of the type, or parts of them, lie elsewhere: sequences, strings of variable
+/// length.
+bool has_variable_parts(hid_t type);
+
+/// True if all parts of a type lie inside it: the library converts what damaged ones say and reads
+/// other memory.
+bool is_sound(hid_t type);
+
 /// Names a type as listings show it: NumPy's name for numbers (big-endian: `>i4`), else a
 /// description such as `string(7)`, `vlen(int32)`, `compound{a: int32, b: float64}`.
 std::string type_name(hid_t type);

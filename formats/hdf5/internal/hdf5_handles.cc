@@ -6,6 +6,7 @@
 
 #include "formats/hdf5/internal/lzf.h"
 #include "formats/hdf5/internal/object_header.h"
+#include "formats/hdf5/internal/old_group.h"
 #include "formats/hdf5/internal/superblock.h"
 #include "formats/internal/input_file.h"
 
@@ -77,11 +78,14 @@ void fail_reading(const std::string& path, const std::string& place, const std::
 
 namespace {
 
-// Follows the root group's header, as the library does before anything else, wherever it leads.
+// Follows the root group's header, as the library does before anything else, wherever it leads, and
+// what its names are in.
 // Returns what is wrong with it.
 std::string root_damage(internal::InputFile& file, const Superblock& block) {
   try {
-    read_object_header(file, block.base, block.root, "root group");
+    const std::string place = "root group";
+    check_old_group(file, block, read_object_header(file, block.base, block.root, place), place);
+    check_cached_root(file, block);
     return {};
   } catch (const Error& error) {
     return error.info().cause;

@@ -61,6 +61,7 @@ LibraryRows::LibraryRows(const std::string& path, std::string_view name) : path_
   row_bytes_ = type_.bytes;
   for (std::size_t d = 1; d < dataset_.dims.size(); ++d) row_bytes_ *= dataset_.dims[d];
   if (type_.exact && members.empty()) unpacker_ = ChunkUnpacker::of(dataset_, row_bytes_);
+  checked_ = CheckedChunks::of(dataset_);
 }
 
 LibraryRows::~LibraryRows() {
@@ -74,11 +75,13 @@ LibraryRows::~LibraryRows() {
 Bytes LibraryRows::read(std::uint64_t first, std::uint64_t count, Scratch& scratch) {
   const Session session;
   if (unpacker_ != nullptr) {
-    const Bytes rows = unpacker_->rows(dataset_, first, count);
+    const Bytes rows = unpacker_->rows(dataset_, path_, first, count);
     if (!rows.empty()) return rows;
   }
   const std::uint64_t size = count * row_bytes_;
   std::byte* out = scratch.take(size);
+  // The library leaves the place of values alone that were never written and have no fill value.
+  if (size > 0) std::memset(out, 0, size);
   read_into(memory_type_.get(), first, count, out);
   return {out, size};
 }
@@ -112,6 +115,7 @@ Bytes LibraryRows::read_sequence(std::uint64_t n, Scratch& scratch) {
 
 void LibraryRows::read_into(hid_t memory_type, std::uint64_t first, std::uint64_t count,
                             void* out) {
+  if (checked_ != nullptr) checked_->check_rows(dataset_, path_, first, count);
   std::vector<hsize_t> start(dataset_.dims.size(), 0);
   std::vector<hsize_t> extent(dataset_.dims.begin(), dataset_.dims.end());
   start[0] = first;

@@ -42,6 +42,7 @@ class LibraryRows {
   FileHandle file_;
   OpenDataset dataset_;
   std::unique_ptr<ChunkUnpacker> unpacker_;
+  std::unique_ptr<CheckedChunks> checked_;
   RowType type_;
   TypeHandle memory_type_;  // type_.memory in the compounds around it
   std::uint64_t row_bytes_ = 0;

@@ -11,7 +11,6 @@ namespace shardmill::hdf5 {
 
 namespace {
 
-constexpr H5Z_filter_t kLzf = 32000;
 constexpr std::size_t kChunkBytesAt = 2;  // in the filter's values: size of a whole chunk
 constexpr std::size_t kMaxChunk = std::size_t{1} << 32;
 
@@ -71,10 +70,10 @@ std::size_t lzf_decompress(std::span<const std::byte> in, std::span<std::byte> o
 }
 
 void register_lzf() noexcept {
-  if (H5Zfilter_avail(kLzf) > 0) return;
+  if (H5Zfilter_avail(kLzfFilter) > 0) return;
   H5Z_class2_t filter{};
   filter.version = H5Z_CLASS_T_VERS;
-  filter.id = kLzf;
+  filter.id = kLzfFilter;
   filter.encoder_present = 0;
   filter.decoder_present = 1;
   filter.name = "lzf";

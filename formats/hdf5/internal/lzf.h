@@ -6,6 +6,9 @@
 
 namespace shardmill::hdf5 {
 
+/// The filter's number.
+inline constexpr int kLzfFilter = 32000;
+
 /// Decompresses LZF bytes into `out`; returns how many there are, 0 if `in` is damaged or they do
 /// not fit.
 std::size_t lzf_decompress(std::span<const std::byte> in, std::span<std::byte> out) noexcept;

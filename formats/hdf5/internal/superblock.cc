@@ -49,15 +49,21 @@ Superblock parse(internal::InputFile& file, std::uint64_t position) {
   const bool old = block.version <= 1;
   const std::uint64_t sizes_at = position + (old ? 13 : 9);
   const std::uint64_t addresses_at = position + (old ? (block.version == 0 ? 24u : 28u) : 12u);
-  if (file.bytes(sizes_at, 1)[0] != std::byte{8}) {
+  for (const std::uint64_t at : {sizes_at, sizes_at + 1}) {  // of addresses, of lengths
+    if (file.bytes(at, 1)[0] == std::byte{8}) continue;
     throw Error(ErrorCode::kUnsupported, file.path(), "superblock",
-                "addresses of " + std::to_string(static_cast<int>(file.bytes(sizes_at, 1)[0])) +
+                "addresses of " + std::to_string(static_cast<int>(file.bytes(at, 1)[0])) +
                     " bytes, only 8 are supported",
                 "copy it with h5repack, or the file is damaged");
   }
   // Behind the addresses stands that of the root group; in old files a table entry, name first.
-  const Bytes addresses = file.bytes(addresses_at, old ? 48 : 32);
+  const Bytes addresses = file.bytes(addresses_at, old ? 72 : 32);
   block.root = little_endian<std::uint64_t>(addresses, old ? 40 : 24);
+  if (old) {
+    block.root_is_cached = little_endian<std::uint32_t>(addresses, 48) == 1;
+    block.root_tree = little_endian<std::uint64_t>(addresses, 56);
+    block.root_heap = little_endian<std::uint64_t>(addresses, 64);
+  }
   // Stored is an absolute end that includes the stored base. The library accepts a file that was
   // moved behind another user block; what counts then is where the signature was found.
   const auto base = little_endian<std::uint64_t>(addresses, 0);
@@ -66,6 +72,11 @@ Superblock parse(internal::InputFile& file, std::uint64_t position) {
     damaged(file, "absurd length");
   }
   block.base = position;
+  if (old) {
+    const Bytes ranks = file.bytes(position + 16, 4);
+    block.leaf_rank = little_endian<std::uint16_t>(ranks, 0);
+    block.tree_rank = little_endian<std::uint16_t>(ranks, 2);
+  }
   // Version 2 has the byte, but nobody heeds it there.
   if (block.version >= 3) {
     block.open_for_writing = (file.bytes(position + 11, 1)[0] & std::byte{5}) != std::byte{0};

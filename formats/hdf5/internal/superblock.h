@@ -15,6 +15,11 @@ struct Superblock {
   std::uint64_t base = 0;         ///< Added to every address stored in the file.
   std::uint64_t root = 0;         ///< Stored address of the root group's object header.
   std::uint64_t end_of_file = 0;  ///< Stored end, relative to the beginning of the file.
+  std::uint16_t leaf_rank = 0;    ///< Half of the names in a table of an old group; 0: not stated.
+  std::uint16_t tree_rank = 0;    ///< Half of the entries in a B-tree node of one.
+  bool root_is_cached = false;    ///< Says where the root group's tree and heap are.
+  std::uint64_t root_tree = 0;
+  std::uint64_t root_heap = 0;
   bool open_for_writing = false;  ///< The writer's mark, set while it has the file open.
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/hdf5/internal/chunk_filters.h"
 #include "formats/hdf5/internal/row_type.h"
 
 namespace shardmill::hdf5 {
@@ -84,6 +85,9 @@ class Hasher {
         check_filters(dataset_, path_);
       } catch (const Error& error) {
         return {{}, error.info().cause};
+      }
+      if (const auto chunks = CheckedChunks::of(dataset_)) {
+        chunks->check_rows(dataset_, path_, 0, dataset_.dims[0]);
       }
       read_all();
     }
