@@ -89,7 +89,8 @@ TEST_CASE("A million samples: one index for all workers, and no growth", "[memor
     if (workers == 1) {
       with_one = last;
     } else {
-      CHECK(static_cast<double>(last) <= 1.25 * static_cast<double>(with_one));
+      // Each worker's own stack, heap and page tables; nothing of the index.
+      CHECK(last <= with_one + 15 * 256);
     }
   }
 }
