@@ -2,18 +2,23 @@
 #include <shardmill/converters/convert.h>
 #include <shardmill/converters/streams.h>
 #include <shardmill/formats/error.h>
+#include <shardmill/loader/system/cpus.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <memory>
+#include <optional>
 
 #include "converters/internal/destination.h"
-#include "converters/internal/plan.h"
+#include "converters/internal/execution.h"
+#include "converters/internal/forecast.h"
+#include "converters/internal/option_check.h"
+#include "converters/internal/option_text.h"
+#include "converters/internal/origin.h"
+#include "converters/internal/plan_file.h"
 #include "converters/internal/spool.h"
-#include "converters/internal/sum_file.h"
-#include "converters/internal/task_pool.h"
-#include "converters/internal/transform.h"
-#include "converters/internal/wire.h"
 
 namespace shardmill {
 
@@ -21,257 +26,381 @@ namespace fs = std::filesystem;
 
 namespace {
 
-using internal::ConvertPlan;
-using internal::PlannedShard;
-using internal::SourceSet;
+using internal::Destination;
+using internal::Execution;
+using internal::FinishedShard;
+using internal::StoredPlan;
 
-constexpr std::uint64_t kLookAhead = 8;  // samples whose bytes are asked for in advance
+constexpr useconds_t kPollMicroseconds = 50'000;
 
-// What a process tells about a shard that it has written.
-struct WrittenShard {
-  ManifestShard entry;
-  std::uint64_t bytes = 0;  // on disk
-  Digest digest;            // sum over its samples
-
-  std::string pack() const {
-    return internal::WireWriter()
-        .text(entry.url)
-        .number(entry.samples)
-        .number(entry.filesize)
-        .text(entry.xxh3)
-        .number(bytes)
-        .number(digest.high)
-        .number(digest.low)
-        .take();
+// A part's shards as one argument: the first and the last number in braces.
+std::string shard_pattern(const internal::ConvertPlan& plan, std::size_t part,
+                          const ConvertOptions& options) {
+  const fs::path directory = options.destination / plan.parts[part].name;
+  std::vector<std::string> urls;
+  for (const internal::PlannedShard& shard : plan.shards) {
+    if (shard.part == part) urls.push_back(shard.url);
   }
-  static WrittenShard unpack(std::string_view packed) {
-    internal::WireReader in(packed);
-    WrittenShard shard;
-    shard.entry.url = in.text();
-    shard.entry.samples = in.number();
-    shard.entry.filesize = in.number();
-    shard.entry.xxh3 = in.text();
-    shard.bytes = in.number();
-    shard.digest.high = in.number();
-    shard.digest.low = in.number();
-    return shard;
-  }
-};
+  const fs::path here = plan.parts[part].name.empty() ? options.destination : directory;
+  if (urls.empty() || urls.front() == ".") return here.string();
+  if (urls.size() == 1) return (here / urls.front()).string();
+  char range[48];
+  std::snprintf(range, sizeof range, "-{%06d..%06zu}", 0, urls.size() - 1);
+  return (here / (options.name + range + std::string(find_format(options.format).suffix())))
+      .string();
+}
 
-// Writes whole shards, one after the other. One per process.
-class ShardWriter {
+std::uint64_t samples_of(const std::vector<FinishedShard>& shards) {
+  std::uint64_t samples = 0;
+  for (const FinishedShard& shard : shards) samples += shard.entry.samples;
+  return samples;
+}
+
+// One call of convert().
+class Conversion {
  public:
-  ShardWriter(const SourceSet& sources, const ConvertPlan& plan, const ConvertOptions& options,
-              fs::path directory)
-      : sources_(sources),
-        plan_(plan),
-        format_(find_format(options.format)),
-        vlen_(options.hdf5_vlen),
-        directory_(std::move(directory)),
-        reader_(sources),
-        transform_(options) {}
+  Conversion(const ConvertOptions& options, const Observer& observer)
+      : options_(options), outer_(observer), destination_(options.destination) {
+    observer_.stop = observer.stop;
+    observer_.warning = [this](const std::string& text) {
+      report_.warnings.push_back(text);
+      if (outer_.warning) outer_.warning(text);
+    };
+    observer_.progress = [this](const Progress& progress) {
+      beat();
+      if (outer_.progress) outer_.progress(progress);
+    };
+  }
 
-  WrittenShard write(const PlannedShard& planned, internal::TaskContext& context) {
-    const fs::path path = planned.url == "." ? directory_ : directory_ / planned.url;
-    WrittenShard written;
-    written.entry.url = planned.url;
-    std::vector<SampleSum> sums;
-    sums.reserve(planned.samples);
-    const auto writer = format_.create(path, {plan_.fields, planned.samples, vlen_});
-    for (std::uint64_t i = 0; i < planned.samples; ++i) {
-      const std::uint64_t bytes = copy_sample(planned, i, *writer, written, sums);
-      context.advance(1, bytes);
+  ConvertReport run() {
+    const auto begin = std::chrono::steady_clock::now();
+    drop_shuffle(options_.format);
+    if (options_.resume) adopt_options();
+    internal::check_options(options_);
+    if (options_.jobs == 0) options_.jobs = options_.world_size > 1 ? cpu_share() : usable_cpus();
+    if (options_.world_size > 1) {
+      run_rank();
+    } else {
+      run_alone();
     }
-    writer->close();
-    const fs::path file = format_.data_file(path);
-    if (!file.empty()) {
-      written.entry.filesize = written.bytes = fs::file_size(file);
-      written.entry.xxh3 = hash_file(file.string()).hex();
-    }
-    save_sums(planned, sums);
-    return written;
+    report_.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return std::move(report_);
   }
 
  private:
-  struct SampleSum {
-    std::string key;  // only where readers sort by it
-    std::uint64_t value;
-  };
-
-  // Returns the payload bytes that were read.
-  std::uint64_t copy_sample(const PlannedShard& planned, std::uint64_t i, Writer& writer,
-                            WrittenShard& written, std::vector<SampleSum>& sums) {
-    const std::uint64_t position = planned.first + i;
-    if (i + kLookAhead < planned.samples) reader_.will_need(plan_.order(position + kLookAhead));
-    const std::uint64_t n = plan_.order(position);
-    SampleView source;
-    reader_.read(n, source);
-    const SampleView sample = transform_.apply(source, sources_.shard_path(n));
-    const Digest digest = hasher_.hash(sample);
-    writer.write(sample);
-    written.digest += digest;
-    ++written.entry.samples;
-    for (const FieldView& field : sample.fields) written.bytes += field.bytes.size();
-    // Folders are read in the order of their keys, whatever the order of writing was.
-    sums.push_back({planned.url == "." ? std::string(sample.key) : std::string(), digest.low});
-    std::uint64_t bytes = 0;
-    for (const FieldView& field : source.fields) bytes += field.bytes.size();
-    return bytes;
+  void beat() noexcept {
+    if (destination_.locked()) destination_.held().beat();
+    if (rank_lock_) rank_lock_->beat();
   }
 
-  void save_sums(const PlannedShard& planned, std::vector<SampleSum>& sums) const {
-    std::stable_sort(sums.begin(), sums.end(),
-                     [](const SampleSum& a, const SampleSum& b) { return a.key < b.key; });
-    std::vector<std::uint64_t> values;
-    values.reserve(sums.size());
-    for (const SampleSum& sum : sums) values.push_back(sum.value);
-    internal::save_sums(internal::sum_path(directory_, planned.url), values);
+  void drop_shuffle(const std::string& format) {
+    if (!options_.shuffle || format != "folder") return;
+    observer_.warning("folders are read in the order of their names: --shuffle does nothing here");
+    options_.shuffle.reset();
+    std::erase(options_.given, "--shuffle");
   }
 
-  const SourceSet& sources_;
-  const ConvertPlan& plan_;
-  const Format& format_;
-  bool vlen_;
-  fs::path directory_;
-  internal::SourceReader reader_;
-  internal::Transform transform_;
-  SampleHasher hasher_;
+  // Options of an earlier run in this place are those of this one.
+  void adopt_options() {
+    if (destination_.state() == Destination::State::kUnfinished) {
+      stored_ = internal::load_plan(destination_.path());
+      drop_shuffle(stored_->options["--to"]);
+      internal::adopt_options(stored_->options,
+                              (destination_.path() / internal::kPlanName).string(), options_);
+    } else if (auto origin = internal::load_origin(destination_.path())) {
+      drop_shuffle(origin->options["--to"]);
+      internal::adopt_options(origin->options,
+                              (destination_.path() / internal::kOriginName).string(), options_);
+    }
+  }
+
+  void run_alone() {
+    const bool go_on = options_.resume && destination_.state() != Destination::State::kNew;
+    if (options_.dry_run) {
+      make_plan();
+      return;
+    }
+    if (go_on) {
+      lock();
+      if (destination_.state() == Destination::State::kComplete) return rebuild();
+      if (destination_.state() == Destination::State::kForeign) destination_.check_writable(false);
+      stored_ = internal::load_plan(destination_.path());
+      restore_streams();
+    } else {
+      make_plan();
+      lock();
+      destination_.check_writable(options_.force);
+      keep_plan();
+    }
+    describe(stored_->plan);
+    if (options_.plan_only) {
+      report_.samples = stored_->plan.order.size();
+      report_.bytes = stored_->plan.forecast_bytes;
+      return destination_.unlock();
+    }
+    write();
+  }
+
+  void lock() {
+    destination_.lock(observer_);
+    destination_.look();
+  }
+
+  // Opens the sources, scans them and checks that the result fits.
+  void make_plan() {
+    if (std::any_of(options_.sources.begin(), options_.sources.end(), is_stream)) {
+      from_stdin_ = std::count(options_.sources.begin(), options_.sources.end(), "-") > 0;
+      destination_.check_writable(options_.force || options_.resume);  // before it is unpacked
+    }
+    std::vector<std::string> specs = options_.sources;
+    spool_.emplace(specs, options_.destination, observer_);
+    StoredPlan made;
+    made.sources = internal::SourceSet(specs);
+    check_apart(destination_.path(), made.sources);
+    if (!options_.resume) destination_.check_writable(options_.force);
+    for (const std::string& warning : made.sources.warnings()) observer_.warning(warning);
+    made.options = internal::option_texts(options_);
+    made.plan = internal::make_plan(made.sources, options_, observer_);
+    stored_ = std::move(made);
+    report_.samples = stored_->plan.order.size();
+    report_.bytes = stored_->plan.forecast_bytes;
+    describe(stored_->plan);
+    if (options_.dry_run) return report_skipped(stored_->plan, {}, options_, report_);
+    internal::SpaceGuard(destination_.path(), options_.reserve)
+        .check_forecast(stored_->plan.forecast_bytes);
+  }
+
+  // Unpacked sources of an interrupted run are unpacked again, into the same place.
+  void restore_streams() {
+    std::vector<std::string> specs = options_.sources;
+    if (std::any_of(specs.begin(), specs.end(), is_stream)) {
+      spool_.emplace(specs, options_.destination, observer_);
+    }
+    check_apart(destination_.path(), stored_->sources);
+  }
+
+  void keep_plan() {
+    destination_.clear();
+    stored_->keep = destination_.foreign_names();
+    save_plan(destination_.path(), stored_->options, stored_->plan, stored_->sources,
+              stored_->keep);
+  }
+
+  void describe(const internal::ConvertPlan& plan) {
+    report_.shards = plan.shards.size();
+    report_.source_bytes = plan.source_bytes;
+    report_.shard_patterns.clear();
+    for (std::size_t part = 0; part < plan.parts.size(); ++part) {
+      report_.shard_patterns.push_back(shard_pattern(plan, part, options_));
+    }
+  }
+
+  Execution execution() {
+    return {stored_->sources, stored_->plan, options_, destination_, stored_->keep};
+  }
+
+  // Writes what is missing of the plan, and the manifest.
+  void write() {
+    const auto finished = write_missing([](std::size_t) { return true; });
+    report_.bytes = 0;
+    complete(execution(), finished, report_);
+    report_.complete = true;
+    destination_.unlock();
+  }
+
+  // Writes the missing shards that are `mine`. Returns all that are finished.
+  template <class Mine>
+  std::map<std::size_t, FinishedShard> write_missing(Mine mine) {
+    const Execution what = execution();
+    std::map<std::size_t, FinishedShard> finished =
+        still_there(what, internal::read_journals(destination_.path()));
+    std::vector<std::size_t> todo;
+    for (std::size_t number = 0; number < what.plan.shards.size(); ++number) {
+      if (!mine(number)) continue;
+      if (finished.contains(number)) {
+        ++report_.resumed_shards;
+      } else {
+        todo.push_back(number);
+      }
+    }
+    try {
+      for (FinishedShard& shard : write_shards(what, todo, observer_)) {
+        const std::size_t number = shard.number;
+        finished[number] = std::move(shard);
+      }
+    } catch (const Interrupted&) {
+      give_up(finished);
+      throw Interrupted(from_stdin_ ? "" : resume_remedy());
+    } catch (const Error& error) {
+      give_up(finished);
+      throw resumable(error.info());
+    }
+    report_skipped(what.plan, finished, options_, report_);
+    return finished;
+  }
+
+  // Nothing of standard input can be read again: nothing of its result is kept.
+  void give_up(const std::map<std::size_t, FinishedShard>& before) {
+    if (from_stdin_) return destination_.discard(stored_->plan, stored_->keep);
+    ConvertReport unused;
+    try {
+      auto finished = before;
+      for (auto& [number, shard] : internal::read_journals(destination_.path()).finished) {
+        finished.emplace(number, shard);
+      }
+      report_skipped(stored_->plan, finished, options_, unused);
+    } catch (const std::exception&) {
+      // The error that ended the run counts.
+    }
+  }
+
+  std::string resume_remedy() const {
+    return "finished shards are kept: run again with --resume to go on";
+  }
+
+  Error resumable(ErrorInfo info) const {
+    if (from_stdin_ || info.remedy.find("--resume") != std::string::npos) return Error(info);
+    if (info.code == ErrorCode::kResourceExhausted) {
+      info.remedy = "free space or memory, then run again with --resume";
+    } else {
+      if (info.remedy.empty()) info.remedy = "repair the source";
+      info.remedy += ", then run again with --resume";
+    }
+    return Error(info);
+  }
+
+  // A complete dataset: what was lost of it is made again.
+  void rebuild() {
+    const auto origin = internal::load_origin(destination_.path());
+    if (!origin) {
+      throw Error(ErrorCode::kInvalidArgument, destination_.path().string(), {},
+                  "the directory holds a dataset, and no plan to go on with",
+                  "name a new one, or replace it with --force");
+    }
+    destination_.finish();  // what a run has left that was killed at its very end
+    make_plan();
+    report_.resumed_shards = report_.shards - rebuild_missing(execution(), observer_);
+    report_.bytes = 0;
+    Digest digest;
+    for (std::size_t part = 0; part < stored_->plan.parts.size(); ++part) {
+      const Manifest manifest =
+          load_manifest(destination_.part_path(stored_->plan, part) / kManifestName);
+      for (const ManifestShard& shard : manifest.shards) report_.bytes += shard.filesize;
+      digest += Digest::from_hex(manifest.content_digest);
+    }
+    report_.content_digest = digest.hex();
+    report_.complete = true;
+    destination_.unlock();
+  }
+
+  // Waits for the lock of the whole destination, which ranks have only for moments.
+  void wait_for_lock() {
+    while (!destination_.try_lock(observer_)) {
+      observer_.progress({"waiting for other ranks", 0, 0, 0, 0});
+      if (observer_.stop.stop_requested()) throw Interrupted(resume_remedy());
+      usleep(kPollMicroseconds);
+    }
+    destination_.look();
+  }
+
+  void run_rank() {
+    const std::string rank = std::to_string(options_.rank);
+    if (options_.dry_run) return make_plan();
+    if (destination_.state() == Destination::State::kComplete) return already_complete();
+    rank_lock_ = destination_.lock_rank(options_.rank, observer_);
+    wait_for_lock();
+    if (destination_.state() == Destination::State::kComplete) return already_complete();
+    if (destination_.state() == Destination::State::kUnfinished) {
+      stored_ = internal::load_plan(destination_.path());
+      internal::adopt_options(stored_->options,
+                              (destination_.path() / internal::kPlanName).string(), options_);
+      check_apart(destination_.path(), stored_->sources);
+    } else {
+      destination_.check_writable(false);
+      make_plan();
+      keep_plan();
+    }
+    describe(stored_->plan);
+    destination_.unlock();
+    if (options_.plan_only) return;
+    const auto mine = [&](std::size_t number) {
+      return static_cast<int>(number % static_cast<std::size_t>(options_.world_size)) ==
+             options_.rank;
+    };
+    const auto finished = write_missing(mine);
+    internal::Journal(destination_.path() / internal::journal_name(options_.rank))
+        .append(internal::arrival_line(options_.rank, options_.world_size));
+    report_own(finished, mine);
+    finish_together();
+  }
+
+  template <class Mine>
+  void report_own(const std::map<std::size_t, FinishedShard>& finished, Mine mine) {
+    std::vector<FinishedShard> own;
+    report_.bytes = report_.shards = report_.source_bytes = report_.skipped_count = 0;
+    report_.skipped.clear();
+    Digest digest;
+    for (const auto& [number, shard] : finished) {
+      if (!mine(number)) continue;
+      own.push_back(shard);
+      report_.bytes += shard.bytes;
+      report_.source_bytes += stored_->plan.shards[number].source_bytes;
+      report_.skipped_count += shard.skipped.size();
+      report_.skipped.insert(report_.skipped.end(), shard.skipped.begin(), shard.skipped.end());
+      digest += shard.digest;
+      ++report_.shards;
+    }
+    report_.samples = samples_of(own);
+    report_.content_digest = digest.hex();
+  }
+
+  // The last rank to come here finds all others through, and completes the manifest.
+  void finish_together() {
+    wait_for_lock();
+    if (destination_.state() == Destination::State::kUnfinished) {
+      const internal::JournalState journals = internal::read_journals(destination_.path());
+      const auto finished = still_there(execution(), journals);
+      bool all = finished.size() == stored_->plan.shards.size();
+      for (int rank = 0; rank < options_.world_size; ++rank) {
+        all = all && journals.arrived.contains({rank, options_.world_size});
+      }
+      if (all) {
+        ConvertReport total;
+        report_skipped(stored_->plan, finished, options_, total);
+        complete(execution(), finished, total);
+        report_.total = ConvertTotals{total.samples,       stored_->plan.shards.size(),
+                                      total.bytes,         stored_->plan.source_bytes,
+                                      total.skipped_count, total.content_digest};
+        report_.complete = true;
+      }
+    }
+    rank_lock_.reset();
+    destination_.unlock();
+  }
+
+  void already_complete() {
+    if (!options_.resume) destination_.check_writable(false);
+    report_.complete = true;
+    rank_lock_.reset();
+    destination_.unlock();
+  }
+
+  ConvertOptions options_;
+  const Observer& outer_;
+  Observer observer_;
+  ConvertReport report_;
+  Destination destination_;
+  std::optional<internal::Spool> spool_;
+  std::optional<StoredPlan> stored_;
+  std::optional<internal::DestinationLock> rank_lock_;
+  bool from_stdin_ = false;
 };
-
-[[noreturn]] void wrong_option(std::string option, std::string cause, std::string remedy) {
-  throw Error(ErrorCode::kInvalidArgument, std::move(option), {}, std::move(cause),
-              std::move(remedy));
-}
-
-void check_options(const ConvertOptions& options) {
-  try {
-    find_format(options.format);
-  } catch (const Error& error) {
-    wrong_option("--to", error.info().cause, error.info().remedy);
-  }
-  if (options.hdf5_vlen && options.format != "hdf5") {
-    wrong_option("--hdf5-layout", "is for --to hdf5 alone", "leave it out");
-  }
-  if (options.shard_bytes == 0) wrong_option("--shard-size", "is 0", "give a size such as 1G");
-  if (options.name.empty() || options.name.front() == '.' ||
-      options.name.find_first_of(std::string_view("/\0{}*?[]", 8)) != std::string::npos) {
-    wrong_option("--name", "\"" + escape(options.name) + "\" cannot begin the names of shards",
-                 "use letters, digits, '-' and '_'");
-  }
-  const bool raw = options.image_output == ImageOutput::kRaw;
-  if (raw && !options.image_size) {
-    wrong_option("--image-format", "raw needs the size of the arrays", "add --image-size WxH");
-  }
-  if (!raw && options.image_size) {
-    wrong_option("--image-size", "images are stored as they are unless they are decoded",
-                 "add --image-format raw");
-  }
-  if (raw && (options.image_size->width == 0 || options.image_size->height == 0 ||
-              options.image_size->width > 16384 || options.image_size->height > 16384)) {
-    wrong_option("--image-size", "sides must lie between 1 and 16384", "for example 224x224");
-  }
-}
-
-// The dataset's shards as one argument: the first and the last number in braces.
-std::string shard_pattern(const ConvertOptions& options, const std::vector<PlannedShard>& shards) {
-  if (shards.front().url == ".") return options.destination.string();
-  if (shards.size() == 1) return (options.destination / shards.front().url).string();
-  char range[48];
-  std::snprintf(range, sizeof range, "-{%06d..%06zu}", 0, shards.size() - 1);
-  const std::string suffix(find_format(options.format).suffix());
-  return (options.destination / (options.name + range + suffix)).string();
-}
-
-std::map<std::string, std::string> library_versions(const Format& format) {
-  const std::string library = format.library();  // "hdf5 1.10.8"
-  const std::size_t space = library.find(' ');
-  if (library.empty()) return {};
-  return {{library.substr(0, space), space == std::string::npos ? "" : library.substr(space + 1)}};
-}
-
-std::vector<std::string> names_of(const ConvertPlan& plan) {
-  std::vector<std::string> names = {kManifestName};
-  for (const PlannedShard& shard : plan.shards) {
-    names.push_back(shard.url);
-    names.push_back(internal::sum_path({}, shard.url).string());
-  }
-  return names;
-}
-
-// Writes all shards, then the manifest.
-void write_all(const SourceSet& sources, const ConvertPlan& plan, const ConvertOptions& options,
-               internal::Destination& destination, const Observer& observer,
-               ConvertReport& report) {
-  const Format& format = find_format(options.format);
-  destination.create(names_of(plan));
-  const internal::PoolOptions pool{plan.shards.size(), options.jobs, "writing", plan.order.size(),
-                                   plan.source_bytes};
-  const auto results = internal::run_tasks(
-      pool,
-      [&]() -> internal::Task {
-        const auto writer =
-            std::make_shared<ShardWriter>(sources, plan, options, destination.path());
-        return [&plan, writer](std::size_t task, internal::TaskContext& context) {
-          return writer->write(plan.shards[task], context).pack();
-        };
-      },
-      observer);
-  Manifest manifest{options.format,           {}, plan.fields, sources.classes(), plan.sample_order,
-                    library_versions(format), {}};
-  Digest digest;
-  for (const std::string& packed : results) {
-    const WrittenShard shard = WrittenShard::unpack(packed);
-    manifest.shards.push_back(shard.entry);
-    digest += shard.digest;
-    report.bytes += shard.bytes;
-  }
-  report.samples = manifest.samples();
-  if (report.samples != plan.order.size()) {
-    throw Error(ErrorCode::kInternal, options.destination.string(), {},
-                "wrote " + std::to_string(report.samples) + " samples, but read " +
-                    std::to_string(plan.order.size()));
-  }
-  manifest.content_digest = report.content_digest = digest.hex();
-  save_manifest(destination.path() / kManifestName, manifest);
-  destination.keep();
-}
 
 }  // namespace
 
-ConvertReport convert(const ConvertOptions& given, const Observer& observer) {
-  const auto begin = std::chrono::steady_clock::now();
-  ConvertOptions options = given;
-  ConvertReport report;
-  Observer inner = observer;
-  inner.warning = [&](const std::string& text) {
-    report.warnings.push_back(text);
-    if (observer.warning) observer.warning(text);
-  };
-  check_options(options);
-  if (options.shuffle && find_format(options.format).suffix().empty()) {
-    inner.warning("folders are read in the order of their names: --shuffle does nothing here");
-    options.shuffle.reset();
-  }
-  if (std::any_of(options.sources.begin(), options.sources.end(), is_stream)) {
-    // Before anything is unpacked: whether there is a place to write.
-    internal::Destination(options.destination, options.force, SourceSet());
-  }
-  const internal::Spool spool(options.sources, options.destination, inner);
-  const SourceSet sources(options.sources);
-  internal::Destination destination(options.destination, options.force, sources);
-  for (const Dataset& dataset : sources.datasets()) {
-    for (const std::string& warning : dataset.info().warnings) inner.warning(warning);
-  }
-  const ConvertPlan plan = make_plan(sources, options, inner);
-  report.samples = plan.order.size();
-  report.shards = plan.shards.size();
-  report.source_bytes = plan.source_bytes;
-  report.shard_pattern = shard_pattern(options, plan.shards);
-  if (!options.dry_run) {
-    write_all(sources, plan, options, destination, inner, report);
-  }
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return report;
+ConvertReport convert(const ConvertOptions& options, const Observer& observer) {
+  return Conversion(options, observer).run();
 }
 
 }  // namespace shardmill

@@ -7,6 +7,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace shardmill {
 
@@ -17,6 +18,9 @@ struct Progress {
   std::uint64_t total_samples = 0;
   std::uint64_t bytes = 0;  ///< Payload bytes, summed over fields.
   std::uint64_t total_bytes = 0;
+  std::uint64_t shards = 0;  ///< Finished ones, of the shards that this process works on.
+  std::uint64_t total_shards = 0;
+  std::uint64_t errors = 0;  ///< Samples that were skipped.
 };
 
 /// How a long operation talks to its caller. All callbacks run in the calling thread.
@@ -32,7 +36,13 @@ struct Observer {
 /// Thrown by an operation that ended because its stop token asked for it.
 class Interrupted : public std::exception {
  public:
+  explicit Interrupted(std::string remedy = {}) : remedy_(std::move(remedy)) {}
   const char* what() const noexcept override { return "interrupted"; }
+  /// How to go on from here; empty where nothing was kept.
+  const std::string& remedy() const noexcept { return remedy_; }
+
+ private:
+  std::string remedy_;
 };
 
 }  // namespace shardmill

@@ -47,6 +47,11 @@ std::string describe(const Progress& progress, double seconds) {
     const auto left = static_cast<double>(progress.total_samples - progress.samples);
     text += ", ETA " + duration(left / rate);
   }
+  if (progress.total_shards > 1) {
+    text += fmt::format(", shards {}/{}", human_count(progress.shards),
+                        human_count(progress.total_shards));
+  }
+  if (progress.errors > 0) text += ", errors " + human_count(progress.errors);
   return text;
 }
 
@@ -189,6 +194,9 @@ void install_signal_handlers() {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  // Schedulers send these as warnings: nothing is to be done about them.
+  std::signal(SIGUSR1, SIG_IGN);
+  std::signal(SIGUSR2, SIG_IGN);
 }
 
 }  // namespace shardmill::tools

@@ -63,7 +63,7 @@ std::string human_count(std::uint64_t count);
 std::string shell_word(const std::string& text);
 
 /// Makes SIGINT and SIGTERM ask running operations to stop; a second one ends the program. SIGPIPE
-/// is ignored: writing to a closed pipe is an error like any other.
+/// is ignored: writing to a closed pipe is an error like any other. So are SIGUSR1 and SIGUSR2.
 void install_signal_handlers();
 
 }  // namespace shardmill::tools

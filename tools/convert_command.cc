@@ -2,8 +2,12 @@
 #include <fmt/format.h>
 #include <shardmill/converters/convert.h>
 #include <shardmill/formats/error.h>
+#include <shardmill/loader/system/ranks.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstdlib>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "tools/command.h"
@@ -27,6 +31,29 @@ ImageSize parse_image_size(const std::string& text) {
   return size;
 }
 
+// Parses a number or a share such as `0.1%`; with `sizes` also `64M`.
+Amount parse_amount(const std::string& option, const std::string& text, bool sizes) {
+  Amount amount;
+  if (text.empty() || text.back() != '%') {
+    if (sizes) {
+      amount.count = parse_size(option, text);
+      return amount;
+    }
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), amount.count);
+    if ((error != std::errc() || end != text.data() + text.size())) {
+      throw CLI::ValidationError(option,
+                                 "\"" + text + "\" is neither a number nor a share such as 1%");
+    }
+    return amount;
+  }
+  const char* const end = text.data() + text.size() - 1;
+  const auto [rest, error] = std::from_chars(text.data(), end, amount.percent);
+  if (error != std::errc() || rest != end || !(amount.percent >= 0 && amount.percent <= 100)) {
+    throw CLI::ValidationError(option, "\"" + text + "\" is no share between 0% and 100%");
+  }
+  return amount;
+}
+
 class ConvertCommand : public Command {
  public:
   std::string summary() const override {
@@ -41,16 +68,17 @@ class ConvertCommand : public Command {
                    "Sources (merged; - is a tar on stdin), last the directory to write")
         ->type_name("SOURCE... DEST")
         ->required()
-        ->expected(2, -1);
+        ->expected(1, -1);
     app.add_option("--to", options_.format, "Format to write: tar, lmdb, hdf5, folder")
-        ->type_name("FORMAT")
-        ->required();
+        ->type_name("FORMAT");
     app.add_option("--shuffle", options_.shuffle, "Shuffle all samples; without it source order")
         ->type_name("SEED");
-    add_size_option(app, "--shard-size", options_.shard_bytes, "Source bytes a shard, default 1G")
-        ->type_name("SIZE");
+    CLI::Option* const size = add_size_option(app, "--shard-size", options_.shard_bytes,
+                                              "Source bytes a shard, default 1G")
+                                  ->type_name("SIZE");
     app.add_option("--shard-count", options_.shard_samples, "Samples a shard, exactly")
         ->type_name("N")
+        ->excludes(size)
         ->check(CLI::PositiveNumber);
     app.add_option("--name", options_.name, "Shards are called NAME-000000.tar ...")
         ->type_name("NAME")
@@ -72,52 +100,196 @@ class ConvertCommand : public Command {
     app.add_option("--jobs", options_.jobs, "Processes; default: usable CPUs")
         ->type_name("N")
         ->check(CLI::PositiveNumber);
-    app.add_option("--on-error", on_error_, "What a sample that cannot be converted does: fail")
-        ->type_name("fail")
-        ->check(CLI::IsMember({"fail"}));
-    app.add_flag("--dry-run", options_.dry_run, "Scan and plan, write nothing");
+    app.add_flag("--dry-run", options_.dry_run, "Scan, plan and forecast; write nothing");
     add_kind_option(app, kind_);
-    app.add_flag("--force", options_.force, "Replace DEST if it holds a shardmill dataset");
+    define_safety(app);
+    define_ranks(app);
+    app_ = &app;
   }
 
   int run(Console& console) override {
+    take_paths();
+    take_ranks(console);
+    options_.hdf5_vlen = hdf5_layout_ == "vlen";
+    if (image_format_ == "raw") options_.image_output = ImageOutput::kRaw;
+    if (on_error_ == "skip") options_.on_error = OnError::kSkip;
+    for (const CLI::Option* option : app_->get_options()) {
+      if (option->count() > 0 && !option->get_lnames().empty()) {
+        options_.given.push_back("--" + option->get_lnames().front());
+      }
+    }
+    const ConvertReport report = convert(options_, console.observer());
+    if (console.json) {
+      console.print_json(to_json(report));
+    } else {
+      print(report, console);
+    }
+    for (const std::string& pattern : report.shard_patterns) console.note(escape(pattern));
+    if (options_.plan_only) {
+      console.note("next: shardmill convert " + shell_word(options_.destination.string()) +
+                   " --resume");
+    } else if (report.complete) {
+      console.note("next: " + next_command());
+    }
+    return 0;
+  }
+
+ private:
+  void define_safety(CLI::App& app) {
+    app.add_option("--on-error", on_error_, "What a sample does that cannot be converted")
+        ->type_name("fail|skip")
+        ->check(CLI::IsMember({"fail", "skip"}));
+    app.add_option_function<std::string>(
+           "--max-errors",
+           [this](const std::string& text) {
+             options_.max_errors = parse_amount("--max-errors", text, false);
+           },
+           "With skip: fail after all if there are more")
+        ->type_name("N|P%");
+    app.add_option("--error-log", options_.error_log, "JSON lines: one a skipped sample")
+        ->type_name("FILE");
+    app.add_flag("--plan-only", options_.plan_only,
+                 "Scan, and leave the plan in DEST for --resume");
+    app.add_flag("--resume", options_.resume,
+                 "Go on with what DEST holds; options come from its plan");
+    app.add_option_function<std::string>(
+           "--reserve",
+           [this](const std::string& text) {
+             options_.reserve = parse_amount("--reserve", text, true);
+           },
+           "Stop, resumable, before free space falls below; default 1%")
+        ->type_name("SIZE|P%");
+    app.add_flag("--force", options_.force, "Replace DEST if it holds a shardmill dataset");
+  }
+
+  void define_ranks(CLI::App& app) {
+    app.add_option("--rank", rank_, "Which of several processes this is; default: environment")
+        ->type_name("R")
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--world-size", world_size_, "How many there are; 1: do not look")
+        ->type_name("N")
+        ->check(CLI::PositiveNumber);
+    app.add_flag("--array", array_, "Ranks are the tasks of a Slurm job array");
+  }
+
+  void take_paths() {
     options_.destination = paths_.back();
     options_.sources.clear();
     for (auto path = paths_.begin(); path + 1 != paths_.end(); ++path) {
       options_.sources.push_back(with_kind(*path, kind_));
     }
-    options_.hdf5_vlen = hdf5_layout_ == "vlen";
-    if (image_format_ == "raw") options_.image_output = ImageOutput::kRaw;
-    const ConvertReport report = convert(options_, console.observer());
-    if (console.json) {
-      console.print_json(to_json(report));
-    } else {
-      console.print(fmt::format(
-          "{} {} samples, {} shards: {} of payloads -> {} of {} in {:.1f} s",
-          options_.dry_run ? "would write" : "wrote", human_count(report.samples),
-          human_count(report.shards), human_bytes(report.source_bytes),
-          options_.dry_run ? "files" : human_bytes(report.bytes), options_.format, report.seconds));
-      if (!report.content_digest.empty()) {
-        console.print("content digest " + report.content_digest);
-      }
+    if (options_.resume) return;
+    if (options_.sources.empty()) {
+      throw Error(ErrorCode::kInvalidArgument, {}, {}, "SOURCE and DEST are needed",
+                  "see shardmill convert --help");
     }
-    console.note(escape(report.shard_pattern));
-    if (!options_.dry_run) console.note("next: " + next_command());
-    return 0;
+    if (options_.format.empty()) {
+      throw Error(ErrorCode::kInvalidArgument, {}, {}, "--to is required",
+                  "see shardmill convert --help");
+    }
   }
 
- private:
-  static Json to_json(const ConvertReport& report) {
-    return {{"samples", report.samples},
-            {"shards", report.shards},
-            {"bytes", report.bytes},
-            {"source_bytes", report.source_bytes},
-            {"skipped_count", 0},
-            {"skipped", Json::array()},
-            {"seconds", report.seconds},
-            {"content_digest", report.content_digest},
-            {"shard_pattern", escape(report.shard_pattern)},
-            {"warnings", report.warnings}};
+  // Says as the first thing which rank this is.
+  void take_ranks(Console& console) {
+    const bool stream = std::count(options_.sources.begin(), options_.sources.end(), "-") > 0;
+    RankInfo found;
+    if (rank_ || world_size_) {
+      found = {rank_.value_or(0), world_size_.value_or(1), "--rank, --world-size"};
+      if (world_size_.value_or(0) != 1 && (!rank_ || !world_size_)) {
+        throw Error(ErrorCode::kInvalidArgument, "--rank", {},
+                    "needs --world-size, and it needs this", "give both");
+      }
+    } else if (array_) {
+      found = array_rank();
+    } else if (!stream) {
+      found = detect_rank();
+    }
+    options_.rank = found.rank;
+    options_.world_size = found.world_size;
+    if (!found.source.empty() && found.world_size > 1) {
+      console.note(fmt::format("rank {} of {} ({})", found.rank, found.world_size, found.source));
+    }
+  }
+
+  static RankInfo array_rank() {
+    const auto number = [](const char* name, int fallback) {
+      const char* const text = std::getenv(name);
+      int value = fallback;
+      if (text == nullptr && fallback >= 0) return fallback;
+      const char* const end = text == nullptr ? nullptr : text + std::strlen(text);
+      if (text == nullptr || std::from_chars(text, end, value).ptr != end) {
+        throw Error(ErrorCode::kInvalidArgument, "--array", {},
+                    std::string(name) + (text == nullptr ? " is not set" : " is no number"),
+                    "start it as a Slurm job array (sbatch --array=0-7)");
+      }
+      return value;
+    };
+    const int first = number("SLURM_ARRAY_TASK_MIN", 0);
+    return {number("SLURM_ARRAY_TASK_ID", -1) - first, number("SLURM_ARRAY_TASK_COUNT", -1),
+            "SLURM_ARRAY_TASK_ID, SLURM_ARRAY_TASK_COUNT"};
+  }
+
+  void print(const ConvertReport& report, Console& console) const {
+    const char* const done = options_.dry_run || options_.plan_only ? "would write" : "wrote";
+    console.print(fmt::format(
+        "{} {} samples, {} shards: {} of payloads -> {}{} of {} in {:.1f} s", done,
+        human_count(report.samples), human_count(report.shards), human_bytes(report.source_bytes),
+        options_.dry_run || options_.plan_only ? "about " : "", human_bytes(report.bytes),
+        options_.format.empty() ? "shards" : options_.format, report.seconds));
+    if (report.bytes > 0 && report.source_bytes > 0) {
+      console.note(fmt::format(
+          "the result takes {:.1f} % of the source's {}",
+          100.0 * static_cast<double>(report.bytes) / static_cast<double>(report.source_bytes),
+          human_bytes(report.source_bytes)));
+    }
+    if (report.resumed_shards > 0) {
+      console.note(human_count(report.resumed_shards) + " shards were there already");
+    }
+    if (report.skipped_count > 0) {
+      console.note(human_count(report.skipped_count) + " samples were skipped, the first: " +
+                   sample_place(report.skipped.front().key, report.skipped.front().field) + ": " +
+                   report.skipped.front().cause);
+    }
+    if (!report.content_digest.empty()) console.print("content digest " + report.content_digest);
+    if (report.total) {
+      console.print(fmt::format("all ranks: {} samples, {} shards, {}, content digest {}",
+                                human_count(report.total->samples),
+                                human_count(report.total->shards), human_bytes(report.total->bytes),
+                                report.total->content_digest));
+    }
+  }
+
+  Json to_json(const ConvertReport& report) const {
+    Json json = {{"samples", report.samples},
+                 {"shards", report.shards},
+                 {"bytes", report.bytes},
+                 {"source_bytes", report.source_bytes},
+                 {"skipped_count", report.skipped_count},
+                 {"skipped", Json::array()},
+                 {"seconds", report.seconds},
+                 {"content_digest", report.content_digest},
+                 {"shard_patterns", Json::array()},
+                 {"warnings", report.warnings}};
+    for (const SkippedSample& sample : report.skipped) {
+      json["skipped"].push_back({{"path", sample.path},
+                                 {"key", sample.key},
+                                 {"field", sample.field},
+                                 {"cause", sample.cause}});
+    }
+    for (const std::string& pattern : report.shard_patterns) {
+      json["shard_patterns"].push_back(escape(pattern));
+    }
+    if (report.shard_patterns.size() == 1) json["shard_pattern"] = json["shard_patterns"][0];
+    if (options_.world_size > 1) json["rank"] = options_.rank;
+    if (report.total) {
+      json["total"] = {{"samples", report.total->samples},
+                       {"shards", report.total->shards},
+                       {"bytes", report.total->bytes},
+                       {"source_bytes", report.total->source_bytes},
+                       {"skipped_count", report.total->skipped_count},
+                       {"content_digest", report.total->content_digest}};
+    }
+    return json;
   }
 
   // Proves the conversion lossless where it should be; else shows what was made.
@@ -129,7 +301,11 @@ class ConvertCommand : public Command {
                 : "shardmill inspect " + dest;
   }
 
+  CLI::App* app_ = nullptr;
   std::vector<std::string> paths_;
+  std::optional<int> rank_;
+  std::optional<int> world_size_;
+  bool array_ = false;
   std::string kind_;
   std::string image_format_ = "keep";
   std::string hdf5_layout_ = "flat";

@@ -86,8 +86,8 @@ int guarded_run(int argc, char** argv, Console& console) {
   } catch (const Error& error) {
     console.fail(error.info(), error_code_name(error.code()));
     return exit_code(error.info());
-  } catch (const Interrupted&) {
-    console.fail({ErrorCode::kInternal, {}, {}, "interrupted", {}}, "interrupted");
+  } catch (const Interrupted& stop) {
+    console.fail({ErrorCode::kInternal, {}, {}, "interrupted", stop.remedy()}, "interrupted");
     return kInterrupted;
   } catch (const OutputClosed&) {
     return kFine;

@@ -2,54 +2,41 @@
 #pragma once
 
 #include <shardmill/converters/convert.h>
-#include <shardmill/loader/system/permutation.h>
+#include <shardmill/formats/manifest.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "converters/internal/sample_order.h"
 #include "converters/internal/source_set.h"
 
 namespace shardmill::internal {
 
-/// Which samples of the sources are written, and in which order.
-class SampleOrder {
- public:
-  SampleOrder(std::uint64_t source_size, const ConvertOptions& options);
-  std::uint64_t size() const noexcept { return size_; }
-  /// Returns the number, in the sources, of the sample at `position`. REQUIRES: position < size().
-  std::uint64_t operator()(std::uint64_t position) const noexcept {
-    return in_source_order(rank(position));
-  }
-  /// The same samples unshuffled, and where among them the one at `position` stands.
-  std::uint64_t in_source_order(std::uint64_t rank) const noexcept {
-    return chosen_.empty() ? rank : chosen_[rank];
-  }
-  std::uint64_t rank(std::uint64_t position) const noexcept {
-    return shuffle_ ? (*shuffle_)(position) : position;
-  }
-
- private:
-  std::uint64_t size_;
-  std::vector<std::uint64_t> chosen_;  // ascending; empty: all samples
-  std::optional<Permutation> shuffle_;
+/// One shard that will be written: positions first ... first + samples - 1 of the order.
+struct PlannedShard {
+  std::string url;       ///< As in its part's manifest.
+  std::size_t part = 0;  ///< Number in ConvertPlan::parts.
+  std::uint64_t first = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t source_bytes = 0;
 };
 
-/// One shard that will be written: positions first … first + samples - 1 of the order.
-struct PlannedShard {
-  std::string url;
-  std::uint64_t first = 0;
+/// Samples that become one dataset: the destination itself, or a directory in it.
+struct PlannedPart {
+  std::string name;   ///< The directory in the destination; empty: the destination.
+  Manifest manifest;  ///< As it will be written, without what only written shards can tell.
   std::uint64_t samples = 0;
 };
 
 /// Everything that is decided before the first byte is written.
 struct ConvertPlan {
   SampleOrder order;
-  std::vector<PlannedShard> shards;
-  std::vector<FieldSpec> fields;  ///< As they will be written.
-  std::string sample_order;       ///< Manifest::order.
+  std::vector<PlannedPart> parts;
+  std::vector<PlannedShard> shards;  ///< Of all parts, in their order.
   std::uint64_t source_bytes = 0;
+  std::uint64_t forecast_bytes = 0;    ///< What the shards will take, about.
+  std::vector<SkippedSample> skipped;  ///< Samples that could not even be scanned.
 };
 
 /// Scans the sources once, in their own order, and plans the shards.

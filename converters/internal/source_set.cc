@@ -24,6 +24,30 @@ SourceSet::SourceSet(const std::vector<std::string>& specs) {
   }
 }
 
+SourceSet SourceSet::attach(const std::vector<Bytes>& flats, std::vector<std::string> classes,
+                            std::shared_ptr<const void> owner) {
+  SourceSet set;
+  set.owner_ = std::move(owner);
+  set.classes_ = std::move(classes);
+  for (const Bytes flat : flats)
+    set.size_ += set.datasets_.emplace_back(Dataset::attach(flat)).size();
+  return set;
+}
+
+std::vector<Bytes> SourceSet::flats() const {
+  std::vector<Bytes> flats;
+  for (const Dataset& dataset : datasets_) flats.push_back(dataset.flat());
+  return flats;
+}
+
+std::vector<std::string> SourceSet::warnings() const {
+  std::vector<std::string> all;
+  for (const Dataset& dataset : datasets_) {
+    all.insert(all.end(), dataset.info().warnings.begin(), dataset.info().warnings.end());
+  }
+  return all;
+}
+
 std::string SourceSet::name() const { return datasets_.front().spec(); }
 
 std::pair<std::size_t, std::uint64_t> SourceSet::locate(std::uint64_t n) const noexcept {

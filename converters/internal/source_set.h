@@ -4,6 +4,7 @@
 #include <shardmill/formats/dataset.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,10 +19,16 @@ class SourceSet {
   /// Opens all. Throws what Dataset::open throws, and kInvalidArgument where two of them number
   /// their classes differently.
   explicit SourceSet(const std::vector<std::string>& specs);
+  /// Uses what flats() of another one has returned, without looking at the sources again. `owner`
+  /// keeps the bytes.
+  static SourceSet attach(const std::vector<Bytes>& flats, std::vector<std::string> classes,
+                          std::shared_ptr<const void> owner);
+  std::vector<Bytes> flats() const;
 
   std::uint64_t size() const noexcept { return size_; }
   const std::vector<Dataset>& datasets() const noexcept { return datasets_; }
   const std::vector<std::string>& classes() const noexcept { return classes_; }
+  std::vector<std::string> warnings() const;
   std::string name() const;  ///< The first source, for messages.
 
   /// Returns which dataset holds sample `n`, and its number there. REQUIRES: n < size().
@@ -30,6 +37,7 @@ class SourceSet {
   std::string shard_path(std::uint64_t n) const;
 
  private:
+  std::shared_ptr<const void> owner_;
   std::vector<Dataset> datasets_;
   std::vector<std::string> classes_;
   std::uint64_t size_ = 0;

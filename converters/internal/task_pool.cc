@@ -41,10 +41,12 @@ struct PoolState {
   struct alignas(64) Job {
     std::atomic<std::uint64_t> samples{0};
     std::atomic<std::uint64_t> bytes{0};
+    std::atomic<std::uint64_t> errors{0};
     std::atomic<std::uint64_t> task{kNone};
   };
   std::atomic<std::uint64_t> next{0};
   std::atomic<std::uint64_t> first_failed{kNone};
+  std::atomic<std::uint64_t> finished{0};
   std::atomic<bool> stop{false};
   std::array<Job, kMaxJobs> jobs;
 
@@ -58,6 +60,10 @@ struct PoolState {
 void TaskContext::begin(std::size_t task) noexcept {
   task_ = task;
   state_->jobs[job_].task.store(task);
+}
+
+void TaskContext::count_error() noexcept {
+  state_->jobs[job_].errors.fetch_add(1, std::memory_order_relaxed);
 }
 
 void TaskContext::advance(std::uint64_t samples, std::uint64_t bytes) {
@@ -94,7 +100,10 @@ void report(const PoolOptions& options, const PoolState& state, const Observer& 
   for (const PoolState::Job& job : state.jobs) {
     progress.samples += job.samples.load(std::memory_order_relaxed);
     progress.bytes += job.bytes.load(std::memory_order_relaxed);
+    progress.errors += job.errors.load(std::memory_order_relaxed);
   }
+  progress.shards = state.finished;
+  progress.total_shards = options.tasks;
   observer.progress(progress);
 }
 
@@ -230,9 +239,12 @@ class Children {
       std::memcpy(&length, child.buffer.data(), sizeof length);
       if (child.buffer.size() - sizeof length < length) return;
       WireReader body(std::string_view(child.buffer).substr(sizeof length, length));
-      Outcome& outcome = outcomes[body.number()];
+      const std::uint64_t task = body.number();
+      Outcome& outcome = outcomes[task];
       if (body.number() == 1) {
         outcome.result = body.text();
+        ++state_.finished;
+        if (options_.succeeded) options_.succeeded(task, *outcome.result);
       } else {
         outcome.error = body.error();
       }
@@ -310,6 +322,9 @@ void run_here(const PoolOptions& options, const std::function<Task()>& make_task
     if (observer.stop.stop_requested()) state.stop = true;
     if (state.stop || state.first_failed != kNone) return;
     outcomes[number] = attempt(task, number, context, state);
+    if (!outcomes[number].result) continue;
+    ++state.finished;
+    if (options.succeeded) options.succeeded(number, *outcomes[number].result);
   }
 }
 

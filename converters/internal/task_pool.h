@@ -23,6 +23,9 @@ class TaskContext {
   /// need not go on, because of a stop or because a task before it failed.
   void advance(std::uint64_t samples, std::uint64_t bytes);
 
+  /// Counts a sample that was left out.
+  void count_error() noexcept;
+
   void begin(std::size_t task) noexcept;  ///< For the pool.
 
  private:
@@ -43,6 +46,9 @@ struct PoolOptions {
   std::string_view phase;  ///< For Progress.
   std::uint64_t total_samples = 0;
   std::uint64_t total_bytes = 0;
+  /// Called in the calling process for each task that has succeeded, as soon as that is known; an
+  /// exception ends the pool. May be empty.
+  std::function<void(std::size_t task, const std::string& result)> succeeded = {};
 };
 
 /// Runs tasks 0 … tasks-1 in `jobs` forked processes, or in the calling process if one is enough,

@@ -52,6 +52,20 @@ inline std::map<std::string, std::string> tree(const std::filesystem::path& fold
   return files;
 }
 
+/// True if a conversion that did not end left only what a resumed one goes on with: its plan, its
+/// journal and whole shards; no manifest, nothing half-written, no lock.
+inline bool only_resumable(const std::filesystem::path& folder) {
+  for (const auto& [name, content] : tree(folder)) {
+    const bool working =
+        name.starts_with(".shardmill-plan.") || name.starts_with(".shardmill-journal-");
+    if (!working && (name == "manifest.json" || name.find("partial") != std::string::npos ||
+                     name.starts_with(".shardmill-"))) {
+      return false;
+    }
+  }
+  return std::filesystem::exists(folder / ".shardmill-plan.json");
+}
+
 /// Returns the keys of a dataset in its order.
 inline std::vector<std::string> keys_of(const std::string& spec) {
   DatasetReader reader(Dataset::open(spec));

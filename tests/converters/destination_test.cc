@@ -95,6 +95,7 @@ TEST_CASE("convert replaces what a killed run left", "[convert]") {
   const auto expected = tree(folder / "out");
   fs::remove(folder / "out/manifest.json");
   write_text(folder / "out/.shardmill-plan.json", "{}");
+  write_text(folder / "out/.shardmill-journal-0", "half a line");
   write_text(folder / "out/.shard-000001.lmdb.shardmill-partial/data.mdb", "half");
   CHECK(error_of([&] { convert(options); }).code == ErrorCode::kInvalidArgument);
   options.force = true;
@@ -122,7 +123,7 @@ TEST_CASE("convert refuses a destination in or above its source", "[convert]") {
   CHECK(verify_equal((folder / "raw").string(), (folder / "tar").string(), {}).ok());
 }
 
-TEST_CASE("A failed conversion leaves nothing", "[convert]") {
+TEST_CASE("A failed conversion leaves what can be resumed", "[convert]") {
   TemporaryFolder folder;
   make_bad_tar(folder / "bad.tar");
   for (const int jobs : {1, 3}) {
@@ -130,13 +131,15 @@ TEST_CASE("A failed conversion leaves nothing", "[convert]") {
     options.jobs = jobs;
     const ErrorInfo error = error_of([&] { convert(options); });
     CHECK(error.place.find("../k9") != std::string::npos);
-    CHECK_FALSE(fs::exists(folder / "out"));
-    fs::create_directory(folder / "out");  // a directory that was there stays, empty
+    CHECK(error.remedy.find("--resume") != std::string::npos);
+    CHECK(only_resumable(folder / "out"));
+    CHECK_FALSE(fs::exists(folder / "out/k0.bin"));
+    options.force = true;  // begins again
     CHECK_FALSE(error_of([&] { convert(options); }).cause.empty());
-    CHECK(fs::is_empty(folder / "out"));
-    fs::remove(folder / "out");
+    CHECK(only_resumable(folder / "out"));
+    fs::remove_all(folder / "out");
 
-    // Whole shards that were finished before the failure go, too.
+    // Shards that were finished before the failure stay, those behind it are not made.
     for (int i = 0; i < 9; ++i) {
       write_text(folder / "flat" / ("k" + std::to_string(i) + ".jpg"), "no image");
     }
@@ -146,29 +149,40 @@ TEST_CASE("A failed conversion leaves nothing", "[convert]") {
     options.image_output = ImageOutput::kRaw;
     options.image_size = ImageSize{8, 8};
     CHECK_FALSE(error_of([&] { convert(options); }).cause.empty());
-    CHECK_FALSE(fs::exists(folder / "out"));
+    CHECK(only_resumable(folder / "out"));
+    CHECK_FALSE(fs::exists(folder / "out/shard-000000.lmdb"));
+    fs::remove_all(folder / "out");
   }
 }
 
-TEST_CASE("A stopped conversion leaves nothing", "[convert]") {
+TEST_CASE("A stopped conversion leaves what can be resumed", "[convert]") {
   TemporaryFolder folder;
   make_classes(folder / "raw", 4, 50);
   for (const std::string& format : kFormats) {
+    auto options = options_for(folder / "raw", folder / (format + "-whole"), format);
+    options.shard_samples = 10;
+    convert(options);
+    const auto expected = tree(options.destination);
+    options.destination = folder / "out";
     for (const int jobs : {1, 2}) {
+      INFO(format << " jobs " << jobs);
       for (const std::string_view phase : {"scanning", "writing"}) {
-        INFO(format << " jobs " << jobs << " while " << phase);
         std::stop_source stop;
         Observer observer;
         observer.stop = stop.get_token();
         observer.progress = [&](const Progress& progress) {
           if (progress.phase == phase) stop.request_stop();
         };
-        auto options = options_for(folder / "raw", folder / "out", format);
         options.jobs = jobs;
-        options.shard_samples = 10;
         CHECK_THROWS_AS(convert(options, observer), Interrupted);
-        CHECK_FALSE(fs::exists(folder / "out"));
+        if (phase == "scanning") CHECK_FALSE(fs::exists(folder / "out"));
       }
+      CHECK(only_resumable(folder / "out"));
+      options.resume = true;
+      convert(options);
+      options.resume = false;
+      CHECK(tree(folder / "out") == expected);
+      fs::remove_all(folder / "out");
     }
   }
 }

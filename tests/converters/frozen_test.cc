@@ -75,7 +75,8 @@ TEST_CASE("Shards of layout version 1 are written again byte for byte", "[frozen
       continue;
     }
     const auto expected = tree(kFrozen / format);
-    const auto written = tree(out);
+    auto written = tree(out);
+    written.erase(".shardmill-origin.json");  // names the source's place
     for (const auto& [name, bytes] : expected) {
       INFO(name);
       REQUIRE(written.contains(name));

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "converters/internal/option_check.h"
+
+#include <shardmill/formats/error.h>
+#include <shardmill/formats/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace shardmill::internal {
+
+namespace {
+
+[[noreturn]] void wrong_option(std::string option, std::string cause, std::string remedy) {
+  throw Error(ErrorCode::kInvalidArgument, std::move(option), {}, std::move(cause),
+              std::move(remedy));
+}
+
+bool reads_stdin(const ConvertOptions& options) {
+  return std::count(options.sources.begin(), options.sources.end(), "-") > 0;
+}
+
+void check_running(const ConvertOptions& options) {
+  if (options.world_size < 1 || options.rank < 0 || options.rank >= options.world_size) {
+    wrong_option("--rank",
+                 std::to_string(options.rank) + " is not one of " +
+                     std::to_string(options.world_size) + " ranks",
+                 "ranks count from 0 to the world size - 1");
+  }
+  if (options.world_size > 1 && options.force) {
+    wrong_option("--force", "several ranks cannot agree on when to replace",
+                 "remove the destination first");
+  }
+  if (reads_stdin(options)) {
+    for (const auto& [set, name] :
+         {std::pair(options.resume, "--resume"), std::pair(options.plan_only, "--plan-only"),
+          std::pair(options.world_size > 1, "--world-size")}) {
+      if (set) wrong_option(name, "standard input comes only once", "write it to a file first");
+    }
+  }
+  if (options.max_errors && options.on_error == OnError::kFail) {
+    wrong_option("--max-errors", "the first error ends the conversion", "add --on-error skip");
+  }
+  if (options.resume && options.force) {
+    wrong_option("--resume", "goes on with what --force would remove", "give one of them");
+  }
+}
+
+}  // namespace
+
+void check_options(const ConvertOptions& options) {
+  check_running(options);
+  try {
+    find_format(options.format);
+  } catch (const Error& error) {
+    wrong_option("--to", error.info().cause, error.info().remedy);
+  }
+  if (options.hdf5_vlen && options.format != "hdf5") {
+    wrong_option("--hdf5-layout", "is for --to hdf5 alone", "leave it out");
+  }
+  if (options.shard_bytes == 0) wrong_option("--shard-size", "is 0", "give a size such as 1G");
+  if (options.name.empty() || options.name.front() == '.' ||
+      options.name.find_first_of(std::string_view("/\0{}*?[]", 8)) != std::string::npos) {
+    wrong_option("--name", "\"" + escape(options.name) + "\" cannot begin the names of shards",
+                 "use letters, digits, '-' and '_'");
+  }
+  const bool raw = options.image_output == ImageOutput::kRaw;
+  if (raw && !options.image_size) {
+    wrong_option("--image-format", "raw needs the size of the arrays", "add --image-size WxH");
+  }
+  if (!raw && options.image_size) {
+    wrong_option("--image-size", "images are stored as they are unless they are decoded",
+                 "add --image-format raw");
+  }
+  if (raw && (options.image_size->width == 0 || options.image_size->height == 0 ||
+              options.image_size->width > 16384 || options.image_size->height > 16384)) {
+    wrong_option("--image-size", "sides must lie between 1 and 16384", "for example 224x224");
+  }
+}
+
+}  // namespace shardmill::internal
