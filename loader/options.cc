@@ -74,6 +74,26 @@ void check_image(const std::string& option, const Output& output) {
   }
 }
 
+// What follows an image output comes behind it, which is not padded.
+void check_follower(const std::string& option, const std::vector<Output>& outputs,
+                    const Output& output) {
+  const auto named = [&](const Output& other) { return other.name == output.image; };
+  const auto end = outputs.begin() + (&output - outputs.data());
+  const auto image = std::find_if(outputs.begin(), end, named);
+  if (image == end || image->kind != OutputKind::kImage || image->padding) {
+    refuse(option + ".image", "\"" + output.image + "\"",
+           "the name of an output of images, declared before, not padded");
+  }
+  if (output.kind != OutputKind::kMask) return;
+  if (!internal::is_integer(output.row.dtype)) {
+    refuse(option + ".row.dtype", std::string(dtype_name(output.row.dtype)), "an integer type");
+  }
+  if (!internal::fits(static_cast<double>(output.border), output.row.dtype)) {
+    refuse(option + ".border", std::to_string(output.border),
+           "a value that " + std::string(dtype_name(output.row.dtype)) + " has");
+  }
+}
+
 void check_output(const std::string& option, const Output& output) {
   const bool image = output.kind == OutputKind::kImage;
   if (image) check_image(option, output);
@@ -102,7 +122,7 @@ void check_output(const std::string& option, const Output& output) {
     }
   }
   if (output.field.empty() && !image && output.kind != OutputKind::kBytes &&
-      output.kind != OutputKind::kComputed) {
+      output.kind != OutputKind::kComputed && output.kind != OutputKind::kGeometry) {
     refuse(option + ".field", "empty", "the name of a field");
   }
   const std::string dtype(dtype_name(output.row.dtype));
@@ -131,8 +151,9 @@ void check_output(const std::string& option, const Output& output) {
     refuse(option + ".padding.value", number_text(output.padding->value),
            "a value that " + dtype + " has");
   }
-  if (output.optional && output.kind == OutputKind::kComputed) {
-    refuse(option + ".optional", "true", "false for a computed output, which reads what it likes");
+  if (output.optional &&
+      (output.kind == OutputKind::kComputed || output.kind == OutputKind::kGeometry)) {
+    refuse(option + ".optional", "true", "false for an output that has no field of its own");
   }
 }
 
@@ -147,6 +168,9 @@ void check_outputs(const std::vector<Output>& outputs) {
       refuse(option + ".name", "\"" + output.name + "\" a second time", "different in each output");
     }
     check_output(option, output);
+    if (output.kind == OutputKind::kMask || output.kind == OutputKind::kGeometry) {
+      check_follower(option, outputs, output);
+    }
     if ((internal::is_ragged(output) || output.padding) && ++arenas > internal::kMaxArenas) {
       refuse("outputs", "more than " + std::to_string(internal::kMaxArenas) + " of any size",
              "fewer");

@@ -58,6 +58,21 @@ Output with_pixels(Output output, const PixelForm& form) {
   return output;
 }
 
+Output mask_output(std::string name, std::string field, std::string image, DType dtype,
+                   std::int64_t border) {
+  Output output = make(std::move(name), OutputKind::kMask, std::move(field), {dtype, {}});
+  output.image = std::move(image);
+  output.border = border;
+  return output;
+}
+
+Output geometry_output(std::string name, std::string image) {
+  constexpr std::uint64_t kNumbers = 8;
+  Output output = make(std::move(name), OutputKind::kGeometry, {}, {DType::kFloat32, {kNumbers}});
+  output.image = std::move(image);
+  return output;
+}
+
 Output class_output(std::string name, std::string field) {
   return make(std::move(name), OutputKind::kClass, std::move(field), {DType::kInt64, {}});
 }

@@ -25,6 +25,8 @@ enum class OutputKind : std::uint8_t {
   kArray,     ///< An .npy or numeric HDF5 field: rows of one dtype and shape.
   kTokens,    ///< A sequence of integers: rows of one length, or ragged values.
   kBytes,     ///< Stored bytes of any length: values behind each other, and offsets.
+  kMask,      ///< An image of labels, or an array of them: integers, height × width.
+  kGeometry,  ///< How an image was placed: float32 rows of 8; see geometry_output().
   kComputed,  ///< What a function of the user's makes of the sample.
 };
 
@@ -94,6 +96,9 @@ struct Output {
   bool optional = false;   ///< Samples may lack the field: BatchOutput::present tells which do.
   bool truncate = false;   ///< kTokens: cut what is too long instead of refusing it.
   bool list_view = false;  ///< Ragged outputs: values stay where they were put; see list_output().
+  /// kMask, kGeometry: the image output that this one follows.
+  std::string image = {};
+  std::int64_t border = 255;  ///< kMask: the label of what no pixel of the mask covers.
   /// kTokens: dtype of the elements in raw bytes, if not that of `row`.
   std::optional<DType> stored = {};
   /// Where the type of `row` comes from if not from the caller: `sample "KEY"`. For messages.
@@ -117,6 +122,21 @@ Output padded_image_output(std::string name, std::uint32_t max_width, std::uint3
 /// Returns `output`, of images, with pixels of that form: its channels, their order, normalised
 /// floating-point numbers. Padded rows have their channels last.
 Output with_pixels(Output output, const PixelForm& form);
+/// Declares `name` as the labels in `field`, placed as the image of the same sample is by the
+/// output `image`, which is declared before and not padded: the same part, mirrored or not, but
+/// each row of the result has the labels nearest to it. Labels are what PNGs of one channel store
+/// (palette indices, grey values of 1 to 16 bits) or the elements of an integer array height ×
+/// width, as large as the image. Rows are height × width of `dtype`, an integer type; a label that
+/// it cannot hold is an error. Beside a letterboxed mask is `border`: 255 is what segmentation code
+/// ignores.
+Output mask_output(std::string name, std::string field, std::string image,
+                   DType dtype = DType::kUInt8, std::int64_t border = 255);
+/// Declares `name` as what the output `image`, declared before and not padded, did with each image,
+/// so that boxes and keypoints can follow: float32 rows of width and height of the image as it is
+/// shown (EXIF orientation applied), then a b c d e f, with which a point (x, y) of it lies at
+/// (a x + b y + c, d x + e y + f) of the output. Points count from the upper left corner; the
+/// centre of the first pixel is (0.5, 0.5).
+Output geometry_output(std::string name, std::string image);
 /// Declares `name` as the class numbers of `field`.
 Output class_output(std::string name = "label", std::string field = "cls");
 /// Declares `name` as the numbers of `field`: decimal text, or an array of one element. A number

@@ -78,9 +78,22 @@ bool take_type(Output& output, const SampleView& sample, const std::string& path
   return true;
 }
 
+// Masks have the size of the images that they follow.
+void size_masks(std::vector<Output>& outputs) {
+  for (Output& output : outputs) {
+    if (output.kind != OutputKind::kMask) continue;
+    for (const Output& image : outputs) {
+      if (image.name != output.image || image.row.shape.empty()) continue;
+      const auto first = image.row.shape.begin() + (image.pixels.channels_first ? 1 : 0);
+      output.row.shape.assign(first, first + 2);
+    }
+  }
+}
+
 }  // namespace
 
 void resolve_outputs(CorpusReader& reader, LoaderOptions& options) {
+  size_masks(options.outputs);
   if (reader.size() == 0) return;
   const std::string path = reader.corpus().datasets().front().spec();
   if (options.outputs.empty()) {
@@ -99,6 +112,7 @@ void resolve_outputs(CorpusReader& reader, LoaderOptions& options) {
                     " samples has its field",
                 "leave the output out");
   }
+  size_masks(options.outputs);
 }
 
 }  // namespace shardmill::internal

@@ -39,6 +39,7 @@ Producer::Producer(const Corpus& corpus, const LoaderOptions& options, int worke
       worker_(worker),
       places_(place_outputs(options.outputs, options.batch_size)),
       decoder_(DecodeOptions{.mode = options.decode}),
+      chosen_(options.outputs.size()),
       find_row_([this](std::string_view name) { return view_of(name); }) {
   // By name: adding or moving an output does not change the others' random numbers.
   for (const Output& output : options.outputs) {
@@ -131,6 +132,8 @@ void Producer::store_key(std::string_view key) {
 void Producer::produce_output(std::size_t index, const SampleView& sample) {
   const Output& output = options_.outputs[index];
   if (output.kind == OutputKind::kComputed) return compute(index, sample);
+  if (output.kind == OutputKind::kGeometry) return produce_geometry(index);
+  chosen_[index] = {};
   const FieldView* const field = find_field(sample, output);
   if (output.optional) memory_.present(places_[index])[row_] = field != nullptr;
   if (field == nullptr) {
@@ -157,6 +160,9 @@ void Producer::produce_output(std::size_t index, const SampleView& sample) {
       return produce_tokens(index, *field);
     case OutputKind::kBytes:
       return produce_bytes(index, *field);
+    case OutputKind::kMask:
+      return produce_mask(index, *field);
+    case OutputKind::kGeometry:
     case OutputKind::kComputed:
       break;
   }
@@ -172,8 +178,11 @@ void Producer::produce_image(std::size_t index, const FieldView& field) {
   const PlanEntry& plan = slot_->plan[row_];
   Random random(plan.seed, plan.epoch, plan.position, kGeometryStream);
   const auto choose = [&](std::uint32_t image_width, std::uint32_t image_height) {
-    return output.crop ? random_part(*output.crop, image_width, image_height, random)
-                       : fit_part(output.fit, image_width, image_height, width, height);
+    const ImagePart part = output.crop
+                               ? random_part(*output.crop, image_width, image_height, random)
+                               : fit_part(output.fit, image_width, image_height, width, height);
+    chosen_[index] = {image_width, image_height, part};
+    return part;
   };
   // By reference: a copy of what it captures would be allocated.
   decoder_.decode_part(field.bytes, std::ref(choose), width, height, output.pixels,
@@ -190,6 +199,8 @@ void Producer::produce_whole_image(std::size_t index, const FieldView& field) {
                         ? own.shape[0] <= output.row.shape[0] && own.shape[1] <= output.row.shape[1]
                         : own.shape == output.row.shape;
   if (!fits) refuse_type(output, own);
+  chosen_[index] = {info.width, info.height,
+                    fit_part(Fit::kStretch, info.width, info.height, info.width, info.height)};
   if (output.padding) {
     memory_.sizes(place, row_)[0] = info.height;
     memory_.sizes(place, row_)[1] = info.width;
@@ -206,6 +217,19 @@ void Producer::produce_whole_image(std::size_t index, const FieldView& field) {
   const std::uint64_t height = output.padding ? output.row.shape[0] : info.height;
   decoder_.decode_full(field.bytes, static_cast<std::uint32_t>(width),
                        static_cast<std::uint32_t>(height), output.pixels, out);
+}
+
+// The image was placed before, because its output was declared before.
+void Producer::produce_mask(std::size_t index, const FieldView& field) {
+  const Output& output = options_.outputs[index];
+  masks_.place(field, chosen_[image_of(output)], output, memory_.row(places_[index], row_));
+}
+
+void Producer::produce_geometry(std::size_t index) {
+  const std::size_t image = image_of(options_.outputs[index]);
+  const std::vector<std::uint64_t>& shape = options_.outputs[image].row.shape;
+  const std::size_t first = options_.outputs[image].pixels.channels_first ? 1 : 0;
+  write_geometry(chosen_[image], shape[first + 1], shape[first], memory_.row(places_[index], row_));
 }
 
 void Producer::produce_tokens(std::size_t index, const FieldView& field) {
@@ -278,6 +302,13 @@ void Producer::compute(std::size_t index, const SampleView& sample) {
                     "\" used it and got: " + std::string(words.substr(0, words.find('\n'))),
                 "use the GPU in the training program, on whole batches");
   }
+}
+
+// The image output that `output` follows.
+std::size_t Producer::image_of(const Output& output) const {
+  const auto named = [&](const Output& other) { return other.name == output.image; };
+  const auto found = std::find_if(options_.outputs.begin(), options_.outputs.end(), named);
+  return static_cast<std::size_t>(found - options_.outputs.begin());
 }
 
 // The row of an output before the one being made.

@@ -14,6 +14,7 @@
 #include "loader/internal/control.h"
 #include "loader/internal/corpus.h"
 #include "loader/internal/layout.h"
+#include "loader/internal/masks.h"
 
 namespace shardmill::internal {
 
@@ -51,12 +52,15 @@ class Producer {
   void store_key(std::string_view key);
   void produce_output(std::size_t index, const SampleView& sample);
   void produce_image(std::size_t index, const FieldView& field);
+  void produce_mask(std::size_t index, const FieldView& field);
+  void produce_geometry(std::size_t index);
   void produce_whole_image(std::size_t index, const FieldView& field);
   void produce_tokens(std::size_t index, const FieldView& field);
   void produce_bytes(std::size_t index, const FieldView& field);
   void produce_absent(std::size_t index);
   void compute(std::size_t index, const SampleView& sample);
   std::byte* reserve(std::size_t index, std::uint64_t length);
+  std::size_t image_of(const Output& output) const;
   RowView view_of(std::string_view name) const;
   RowView view_of(const OutputPlace& place, const Output& output) const;
   void watch_usage(StatsRow& stats) noexcept;
@@ -67,6 +71,8 @@ class Producer {
   std::vector<OutputPlace> places_;
   std::vector<std::uint64_t> streams_;  // of Random, one an output
   ImageDecoder decoder_;
+  MaskMaker masks_;
+  std::vector<ChosenPart> chosen_;  // of the row being made, one an output
   RowContext::FindRow find_row_;
   // The row being made.
   const SlotControl* slot_ = nullptr;

@@ -74,6 +74,28 @@ bool read_header(Session& session) noexcept {
   return true;
 }
 
+// Reads all rows as libpng was told to.
+void read_rows(png_structp png, png_infop info, std::uint8_t* out, std::size_t stride,
+               std::uint32_t height) {
+  const int passes = png_set_interlace_handling(png);
+  png_read_update_info(png, info);
+  if (png_get_rowbytes(png, info) != stride) png_error(png, "unexpected row size");
+  for (int pass = 0; pass < passes; ++pass) {
+    for (std::uint32_t y = 0; y < height; ++y) png_read_row(png, out + y * stride, nullptr);
+  }
+  png_read_end(png, nullptr);
+}
+
+bool read_labels(Session& session, std::uint8_t* out, std::size_t stride,
+                 std::uint32_t height) noexcept {
+  png_structp png = session.png;
+  if (setjmp(png_jmpbuf(png)) != 0) return false;
+  png_set_packing(png);  // a byte for 1, 2 and 4 bits
+  png_set_swap(png);     // 16 bits little-endian
+  read_rows(png, session.info, out, stride, height);
+  return true;
+}
+
 bool read_pixels(Session& session, std::uint8_t* out, std::size_t stride, std::uint32_t height,
                  bool alpha) noexcept {
   png_structp png = session.png;
@@ -86,13 +108,7 @@ bool read_pixels(Session& session, std::uint8_t* out, std::size_t stride, std::u
   } else {
     png_set_strip_alpha(png);
   }
-  const int passes = png_set_interlace_handling(png);
-  png_read_update_info(png, session.info);
-  if (png_get_rowbytes(png, session.info) != stride) png_error(png, "unexpected row size");
-  for (int pass = 0; pass < passes; ++pass) {
-    for (std::uint32_t y = 0; y < height; ++y) png_read_row(png, out + y * stride, nullptr);
-  }
-  png_read_end(png, nullptr);
+  read_rows(png, session.info, out, stride, height);
   return true;
 }
 
@@ -238,6 +254,29 @@ void read_png(Bytes bytes, const DecodeOptions& options, std::size_t channels, P
   if (!read_pixels(session, out, stride, stored.height, channels == 4)) {
     throw session_error(session);
   }
+}
+
+void read_png_labels(Bytes bytes, std::uint64_t max_pixels, PixelBuffer& buffer,
+                     LabelImage& labels) {
+  Session session{};
+  const SessionCloser closer(session);
+  open(session, bytes);
+  const Size size = size_of(session);
+  check_pixels(size, max_pixels);
+  const ImageInfo info = info_of(session);
+  if (info.channels != 1) {
+    throw image_error(ErrorCode::kUnsupported,
+                      "labels of " + std::to_string(info.channels) + " channels, they have one",
+                      "save masks as palette or grey PNGs");
+  }
+  const std::size_t bytes_each = info.bit_depth == 16 ? 2 : 1;
+  const std::size_t stride = size.width * bytes_each;
+  std::uint8_t* const out = buffer.reserve(stride * size.height);
+  if (!read_labels(session, out, stride, size.height)) throw session_error(session);
+  labels.type.dtype = bytes_each == 2 ? DType::kUInt16 : DType::kUInt8;
+  labels.type.shape = {size.height, size.width};
+  labels.data = {reinterpret_cast<const std::byte*>(out), stride * size.height};
+  labels.orientation = info.orientation;
 }
 
 }  // namespace shardmill::internal

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <shardmill/loader/decode/image.h>
+#include <shardmill/loader/decode/labels.h>
 
 #include <cstdint>
 
@@ -18,5 +19,9 @@ ImageInfo probe_png(Bytes bytes);
 /// `stored`.
 void read_png(Bytes bytes, const DecodeOptions& options, std::size_t channels, PixelBuffer& buffer,
               ImageInfo& info, Size& stored);
+
+/// Decodes a PNG of one channel as stored, without scaling: palette indices, grey values.
+void read_png_labels(Bytes bytes, std::uint64_t max_pixels, PixelBuffer& buffer,
+                     LabelImage& labels);
 
 }  // namespace shardmill::internal
