@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <shardmill/loader/decode/image.h>
+
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -44,18 +46,19 @@ struct WorkerDeath {
 
 /// What a loader has done since it was constructed. Times are wall-clock nanoseconds.
 struct LoaderStats {
-  std::vector<WorkerStats> workers;  ///< With 0 workers: the calling process alone.
-  int wanted_workers = 0;            ///< That ought to run now.
-  std::uint64_t batches = 0;         ///< Delivered.
-  std::uint64_t samples = 0;         ///< Delivered.
-  std::uint64_t wait_ns = 0;         ///< Time next() waited for a batch.
-  std::uint64_t total_ns = 0;        ///< Time since construction.
-  std::uint64_t deaths = 0;          ///< Workers that died.
-  std::uint64_t redone = 0;          ///< Samples done again after a death.
-  std::uint64_t bad_samples = 0;     ///< Skipped or replaced.
-  std::uint64_t slots = 0;           ///< Batches that there is memory for.
-  std::uint64_t memory_bytes = 0;    ///< Memory of those, without values of any size.
-  bool pinned = false;               ///< Batches lie in page-locked memory.
+  std::vector<WorkerStats> workers;       ///< With 0 workers: the calling process alone.
+  int wanted_workers = 0;                 ///< That ought to run now.
+  std::uint64_t batches = 0;              ///< Delivered.
+  std::uint64_t samples = 0;              ///< Delivered.
+  std::uint64_t wait_ns = 0;              ///< Time next() waited for a batch.
+  std::uint64_t total_ns = 0;             ///< Time since construction.
+  std::uint64_t deaths = 0;               ///< Workers that died.
+  std::uint64_t redone = 0;               ///< Samples done again after a death.
+  std::uint64_t bad_samples = 0;          ///< Skipped or replaced.
+  std::uint64_t slots = 0;                ///< Batches that there is memory for.
+  std::uint64_t memory_bytes = 0;         ///< Memory of those, without values of any size.
+  DecodeMode decode = DecodeMode::kFast;  ///< How images were decoded: decode_mode_name() has it.
+  bool pinned = false;                    ///< Batches lie in page-locked memory.
   Verdict verdict = Verdict::kUnknown;
   std::vector<WorkerDeath> last_deaths;  ///< At most 64, oldest first.
 };

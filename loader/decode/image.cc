@@ -108,6 +108,10 @@ ImageInfo probe_image(Bytes bytes) {
   }
 }
 
+std::string_view decode_mode_name(DecodeMode mode) noexcept {
+  return mode == DecodeMode::kExact ? "exact" : "fast";
+}
+
 ImagePart fit_part(Fit fit, std::uint32_t width, std::uint32_t height, std::uint32_t out_width,
                    std::uint32_t out_height) noexcept {
   if (fit == Fit::kCover) {

@@ -57,6 +57,9 @@ enum class DecodeMode : std::uint8_t {
   kExact,  ///< The library's own full-size pixels, then an antialiased bilinear resize.
 };
 
+/// Returns "fast" or "exact".
+std::string_view decode_mode_name(DecodeMode mode) noexcept;
+
 /// Options of an ImageDecoder. Limits are checked before anything of that size is allocated.
 struct DecodeOptions {
   DecodeMode mode = DecodeMode::kFast;

@@ -76,6 +76,7 @@ LoaderStats read_stats(const StatsFile& file) {
   stats.wait_ns = file.wait_ns.load();
   stats.total_ns = static_cast<std::uint64_t>(now) - file.start_ns;
   stats.slots = file.slots.load();
+  stats.decode = static_cast<DecodeMode>(file.decode);
   stats.memory_bytes = stats.slots * file.slot_bytes.load();
   stats.verdict = verdict_of(stats);
   return stats;

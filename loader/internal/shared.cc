@@ -63,6 +63,7 @@ void describe_loader(Shared& shared) {
   stats.rank = static_cast<std::uint32_t>(shared.options.rank);
   stats.world_size = static_cast<std::uint32_t>(shared.options.world_size);
   stats.prefetch = static_cast<std::uint32_t>(shared.options.prefetch);
+  stats.decode = static_cast<std::uint32_t>(shared.options.decode);
   stats.magic = StatsFile::kMagic;
 }
 

@@ -31,7 +31,7 @@ struct alignas(64) StatsRow {
 
 struct StatsFile {
   static constexpr std::uint64_t kMagic = 0x53544154534D4853;  // "SHMSTATS"
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
 
   std::uint64_t magic;
   std::uint32_t version;
@@ -42,6 +42,7 @@ struct StatsFile {
   std::uint32_t rank;
   std::uint32_t world_size;
   std::uint32_t prefetch;
+  std::uint32_t decode;                       ///< The DecodeMode, as a number.
   std::atomic<std::uint32_t> workers;         ///< Rows in use.
   std::atomic<std::uint32_t> wanted_workers;  ///< Workers that ought to run now.
   std::atomic<std::uint32_t> slots;           ///< Batches that there is memory for.

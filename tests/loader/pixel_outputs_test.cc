@@ -143,6 +143,21 @@ TEST_CASE("Images of every form are what the decoder gives, for any number of wo
   CHECK(reference.options().outputs[8].row == ArrayType{DType::kFloat32, {3, 20, 30}});
 }
 
+TEST_CASE("Statistics say how images were decoded", "[loader]") {
+  TemporaryFolder folder;
+  const std::string path = make_data(folder);
+  for (const DecodeMode mode : {DecodeMode::kFast, DecodeMode::kExact}) {
+    LoaderOptions with = options(1);
+    with.decode = mode;
+    Loader loader(path, with);
+    Batch batch;
+    REQUIRE(loader.next(batch));
+    CHECK(loader.stats().decode == mode);
+  }
+  CHECK(decode_mode_name(DecodeMode::kFast) == "fast");
+  CHECK(decode_mode_name(DecodeMode::kExact) == "exact");
+}
+
 TEST_CASE("A form that no image has is refused", "[loader]") {
   TemporaryFolder folder;
   const std::string path = make_data(folder);
