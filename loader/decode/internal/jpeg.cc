@@ -84,6 +84,11 @@ void grey_to_rgb(const std::uint8_t* in, std::uint32_t width, std::uint8_t* out)
 // Above this the product with a coefficient might not fit.
 constexpr std::int32_t kMaxStep = 4095;
 
+// Looks at more bits save time for every byte of a scan, but take it for making the tables.
+int look_bits_for(std::size_t bytes) noexcept {
+  return bytes < 8192 ? 9 : bytes < 24576 ? 10 : HuffmanTable::kLookBits;
+}
+
 // By how much an image can be reduced when `ratio` of its pixels become one.
 std::uint32_t reduction_for(double ratio) noexcept {
   std::uint32_t reduction = 1;
@@ -141,6 +146,20 @@ void point_rows(RawRows& raw, const jpeg_decompress_struct& info, std::uint8_t* 
 
 struct JpegDecoder::Session : JpegSession {};
 
+// Tables for passing over blocks, where some are passed over.
+void JpegDecoder::prepare_skipping(const Scan& scan) {
+  bool skips = scan.first_row > 0 || scan.first_column > 0 || scan.last_column < scan.columns;
+  for (std::size_t c = 0; c < scan.count; ++c) {
+    skips |= !scan.components[c].needed || scan.components[c].size < DCTSIZE;
+  }
+  if (!skips) return;
+  for (std::size_t i = NUM_HUFF_TBLS; i < 2 * NUM_HUFF_TBLS; ++i) {
+    for (std::size_t c = 0; c < scan.count; ++c) {
+      if (scan.components[c].ac == &tables_[i]) tables_[i].prepare_skipping();
+    }
+  }
+}
+
 // Describes the only scan of a baseline JPEG, but for where its samples go. False for all others.
 bool JpegDecoder::prepare_scan(Scan& scan) {
   const jpeg_decompress_struct& info = session_->info;
@@ -150,6 +169,7 @@ bool JpegDecoder::prepare_scan(Scan& scan) {
     return false;
   }
   if (tables_ == nullptr) tables_ = std::make_unique<HuffmanTable[]>(2 * NUM_HUFF_TBLS);
+  const int look_bits = look_bits_for(info.src->bytes_in_buffer);
   scan.count = static_cast<std::size_t>(info.num_components);
   for (std::size_t c = 0; c < scan.count; ++c) {
     const jpeg_component_info& component = info.comp_info[c];
@@ -160,9 +180,8 @@ bool JpegDecoder::prepare_scan(Scan& scan) {
     HuffmanTable& dc_table = tables_[static_cast<std::size_t>(component.dc_tbl_no & 3)];
     HuffmanTable& ac_table =
         tables_[static_cast<std::size_t>(NUM_HUFF_TBLS + (component.ac_tbl_no & 3))];
-    if (!dc_table.assign(dc->bits, dc->huffval, true)) return false;
-    if (!ac_table.assign(ac->bits, ac->huffval, false)) return false;
-    ac_table.prepare_skipping();
+    if (!dc_table.assign(dc->bits, dc->huffval, true, look_bits)) return false;
+    if (!ac_table.assign(ac->bits, ac->huffval, false, look_bits)) return false;
     ScanComponent& to = scan.components[c];
     to.dc = &dc_table;
     to.ac = &ac_table;
@@ -228,6 +247,7 @@ bool JpegDecoder::scan_planes(const PlanesRequest& request, PixelBuffer& buffer,
   for (std::size_t c = 0; c < out.count(); ++c) {
     out.planes[c].data = scan.components[c].out = data + offsets[c];
   }
+  prepare_skipping(scan);
   if (!decode(scan)) return false;
   finish();
   return true;

@@ -55,6 +55,7 @@ class JpegDecoder {
   struct Session;
   void finish() noexcept;
   bool prepare_scan(Scan& scan);
+  void prepare_skipping(const Scan& scan);
 
   std::unique_ptr<Session> session_;
   ImageInfo info_;

@@ -31,19 +31,23 @@ constexpr std::int32_t extended(std::uint32_t bits, std::uint32_t size) noexcept
 
 }  // namespace
 
-bool HuffmanTable::assign(const std::uint8_t* counts, const std::uint8_t* symbols, bool dc) {
+bool HuffmanTable::assign(const std::uint8_t* counts, const std::uint8_t* symbols, bool dc,
+                          int look_bits) {
   std::size_t total = 0;
   for (std::uint32_t length = 1; length <= kMaxBits; ++length) total += counts[length];
   if (total > symbols_.size()) return false;
-  if (valid_ && dc == dc_ && std::equal(counts + 1, counts + 17, counts_.begin() + 1) &&
-      std::equal(symbols, symbols + total, symbols_.begin())) {
-    return true;
-  }
+  const bool again = valid_ && dc == dc_ &&
+                     std::equal(counts + 1, counts + 17, counts_.begin() + 1) &&
+                     std::equal(symbols, symbols + total, symbols_.begin());
+  if (again && look_bits_ == kLookBits) return true;
+  const auto bits = static_cast<std::uint32_t>(again ? kLookBits : look_bits);
   valid_ = can_skip_ = false;
   dc_ = dc;
+  look_bits_ = bits;
+  shift_ = 64 - bits;
   std::copy_n(counts, counts_.size(), counts_.begin());
   std::copy_n(symbols, total, symbols_.begin());
-  look_.fill(kSlow);
+  std::fill_n(look_.begin(), std::size_t{1} << bits, kSlow);
   std::uint32_t code = 0;
   std::uint32_t place = 0;
   for (std::uint32_t length = 1; length <= kMaxBits; ++length, code <<= 1) {
@@ -51,7 +55,7 @@ bool HuffmanTable::assign(const std::uint8_t* counts, const std::uint8_t* symbol
     offsets_[length] = static_cast<std::int32_t>(place) - static_cast<std::int32_t>(code);
     for (std::uint32_t i = 0; i < counts[length]; ++i, ++code, ++place) {
       if (dc && symbols_[place] > 15) return false;
-      if (length <= kLookBits) fill(code, length, symbols_[place]);
+      if (length <= bits) fill(code, length, symbols_[place]);
     }
     limits_[length] = code << (kMaxBits - length);
   }
@@ -61,7 +65,7 @@ bool HuffmanTable::assign(const std::uint8_t* counts, const std::uint8_t* symbol
 }
 
 void HuffmanTable::fill(std::uint32_t code, std::uint32_t length, std::uint8_t symbol) {
-  const std::uint32_t free_bits = kLookBits - length;
+  const std::uint32_t free_bits = look_bits_ - length;
   const std::uint32_t size = size_of(symbol);
   const std::uint32_t advance = advance_of(symbol, dc_);
   std::uint32_t* const entries = &look_[code << free_bits];
@@ -77,13 +81,14 @@ void HuffmanTable::fill(std::uint32_t code, std::uint32_t length, std::uint8_t s
 
 void HuffmanTable::prepare_skipping() {
   if (can_skip_) return;
-  for (std::uint32_t i = 0; i < kEntries; ++i) {
+  const std::uint32_t entries = std::uint32_t{1} << look_bits_;
+  for (std::uint32_t i = 0; i < entries; ++i) {
     std::uint32_t used = 0;
     std::uint32_t moved = 0;
     std::uint32_t ended = 0;
     while (ended == 0) {
-      const std::uint32_t entry = look_[i << used & (kEntries - 1)];
-      if ((entry & kSlow) != 0 || used + Entry::length(entry) > kLookBits) break;
+      const std::uint32_t entry = look_[i << used & (entries - 1)];
+      if ((entry & kSlow) != 0 || used + Entry::length(entry) > look_bits_) break;
       used += Entry::length(entry);
       if (Entry::advance(entry) == kEndOfBlock) {
         ended = 1;
@@ -98,7 +103,7 @@ void HuffmanTable::prepare_skipping() {
 
 std::uint32_t HuffmanTable::find_long(std::uint64_t bits) const noexcept {
   const auto next = static_cast<std::uint32_t>(bits >> 48);
-  std::uint32_t length = kLookBits + 1;
+  std::uint32_t length = look_bits_ + 1;
   while (next >= limits_[length]) ++length;
   if (length > kMaxBits) return 0;
   const std::int32_t place =

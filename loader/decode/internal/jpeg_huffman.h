@@ -11,7 +11,7 @@ namespace shardmill::internal {
 /// bits tells code, value and length together where they are short, which most are.
 class HuffmanTable {
  public:
-  static constexpr int kLookBits = 11;
+  static constexpr int kLookBits = 11;               ///< At most so many bits are looked at.
   static constexpr std::uint32_t kEndOfBlock = 128;  ///< Advance of the code that ends a block.
   static constexpr std::uint32_t kSlow = 0x80;       ///< Bit of an entry that tells not enough.
 
@@ -27,16 +27,18 @@ class HuffmanTable {
   };
 
   /// Takes a table as a DHT segment has it: `counts[n]` codes of n bits (1 to 16), and their
-  /// symbols. False if no such code exists. Tables that are as the last are not made again.
-  bool assign(const std::uint8_t* counts, const std::uint8_t* symbols, bool dc);
+  /// symbols. False if no such code exists. It is made for looks at `look_bits` (8 to kLookBits):
+  /// more take longer to make, which small scans do not win back. A table that comes again, as the
+  /// standard's do, is made once more for kLookBits, and then kept.
+  bool assign(const std::uint8_t* counts, const std::uint8_t* symbols, bool dc, int look_bits);
   /// Makes what skip() needs.
   void prepare_skipping();
 
-  std::uint32_t look(std::uint64_t bits) const noexcept { return look_[bits >> (64 - kLookBits)]; }
+  std::uint32_t look(std::uint64_t bits) const noexcept { return look_[bits >> shift_]; }
   /// As look(), but of all codes that fit: their length and advance together, without that of a
   /// code that ends the block; the value is then 1. 0: not even one fits.
-  std::uint32_t skip(std::uint64_t bits) const noexcept { return skip_[bits >> (64 - kLookBits)]; }
-  /// Returns the slow entry of a code longer than kLookBits; 0 if there is no such code.
+  std::uint32_t skip(std::uint64_t bits) const noexcept { return skip_[bits >> shift_]; }
+  /// Returns the slow entry of a code longer than a look; 0 if there is no such code.
   std::uint32_t find_long(std::uint64_t bits) const noexcept;
 
  private:
@@ -50,6 +52,8 @@ class HuffmanTable {
   std::array<std::int32_t, 17> offsets_{};  // from a code of that length to its symbol's place
   std::array<std::uint8_t, 17> counts_{};
   std::array<std::uint8_t, 256> symbols_{};
+  std::uint32_t look_bits_ = kLookBits;
+  std::uint32_t shift_ = 64 - kLookBits;
   bool dc_ = false;
   bool valid_ = false;
   bool can_skip_ = false;
