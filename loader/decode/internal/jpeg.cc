@@ -332,7 +332,9 @@ bool JpegDecoder::has_planes() const noexcept {
 
 Planes JpegDecoder::read_planes(const PlanesRequest& request, PixelBuffer& buffer) {
   Planes out;
-  if (scan_planes(request, buffer, out)) return out;
+  // Without vector instructions for the transforms libjpeg, which has them for more processors, is
+  // the faster one.
+  if (has_avx2() && scan_planes(request, buffer, out)) return out;
   return libjpeg_planes(request, buffer);
 }
 
