@@ -8,6 +8,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace shardmill::internal {
@@ -78,8 +80,13 @@ SHARDMILL_AVX2 inline Eight subtract(Eight a, Eight b) { return {_mm_subs_epi16(
 SHARDMILL_AVX2 inline Eight times(Eight a, std::int16_t factor) {
   return {_mm_mulhrs_epi16(a.v, _mm_set1_epi16(factor))};
 }
-#else
-#define SHARDMILL_AVX2
+#elif defined(__aarch64__)
+struct Eight {
+  int16x8_t v;
+};
+inline Eight add(Eight a, Eight b) { return {vqaddq_s16(a.v, b.v)}; }
+inline Eight subtract(Eight a, Eight b) { return {vqsubq_s16(a.v, b.v)}; }
+inline Eight times(Eight a, std::int16_t factor) { return {vqrdmulhq_n_s16(a.v, factor)}; }
 #endif
 
 #define SHARDMILL_PASS_8(Vector, y)                                                           \
@@ -153,15 +160,19 @@ void transform_portable(const std::int16_t* block, std::uint8_t* out, std::size_
 
 }  // namespace
 
-void inverse_dct_8_portable(const std::int16_t* blocks, std::uint8_t* out, std::size_t stride) {
-  transform_portable<8>(blocks, out, stride);
-  transform_portable<8>(blocks + 64, out + 8, stride);
+namespace {
+
+template <std::size_t kSize>
+void transform_pair(const std::int16_t* blocks, std::uint8_t* out, std::size_t stride) {
+  transform_portable<kSize>(blocks, out, stride);
+  transform_portable<kSize>(blocks + 64, out + kSize, stride);
 }
 
-void inverse_dct_4_portable(const std::int16_t* blocks, std::uint8_t* out, std::size_t stride) {
-  transform_portable<4>(blocks, out, stride);
-  transform_portable<4>(blocks + 64, out + 4, stride);
-}
+constexpr Transforms kPortable = {&transform_pair<8>, &transform_pair<4>, false};
+
+}  // namespace
+
+const Transforms& portable_transforms() noexcept { return kPortable; }
 
 void inverse_dct_2(const std::int16_t* blocks, std::uint8_t* out, std::size_t stride) {
   for (int i = 0; i < 2; ++i, blocks += 64, out += 2) {
@@ -235,10 +246,7 @@ SHARDMILL_AVX2 inline Eight load_halves(const std::int16_t* block) {
   return {_mm_unpacklo_epi64(low, high)};
 }
 
-}  // namespace
-
-SHARDMILL_AVX2 void inverse_dct_8_avx2(const std::int16_t* blocks, std::uint8_t* out,
-                                       std::size_t stride) {
+SHARDMILL_AVX2 void to_8_avx2(const std::int16_t* blocks, std::uint8_t* out, std::size_t stride) {
   Sixteen y[8];
   for (std::size_t i = 0; i < 8; ++i) y[i].v = load_pair(blocks + 8 * i);
   const __m128i bias = _mm_cvtsi32_si128(kBias);
@@ -249,8 +257,7 @@ SHARDMILL_AVX2 void inverse_dct_8_avx2(const std::int16_t* blocks, std::uint8_t*
   for (std::size_t i = 0; i < 8; i += 2) store_rows(y[i], y[i + 1], out + i * stride, stride);
 }
 
-SHARDMILL_AVX2 void inverse_dct_4_avx2(const std::int16_t* blocks, std::uint8_t* out,
-                                       std::size_t stride) {
+SHARDMILL_AVX2 void to_4_avx2(const std::int16_t* blocks, std::uint8_t* out, std::size_t stride) {
   Eight y[4];
   for (std::size_t i = 0; i < 4; ++i) y[i] = load_halves(blocks + 8 * i);
   y[0].v = _mm_adds_epi16(y[0].v, _mm_set_epi16(0, 0, 0, kBias, 0, 0, 0, kBias));
@@ -278,12 +285,99 @@ SHARDMILL_AVX2 void inverse_dct_4_avx2(const std::int16_t* blocks, std::uint8_t*
   }
 }
 
-bool has_avx2() noexcept {
-  static const bool has = __builtin_cpu_supports("avx2") != 0;
-  return has;
+constexpr Transforms kAvx2 = {&to_8_avx2, &to_4_avx2, true};
+
+}  // namespace
+
+const Transforms& best_transforms() noexcept {
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
+  return has_avx2 ? kAvx2 : kPortable;
 }
+#elif defined(__aarch64__)
+namespace {
+
+int16x8_t low_32(int16x8_t a, int16x8_t b) {
+  return vreinterpretq_s16_s32(vzip1q_s32(vreinterpretq_s32_s16(a), vreinterpretq_s32_s16(b)));
+}
+int16x8_t high_32(int16x8_t a, int16x8_t b) {
+  return vreinterpretq_s16_s32(vzip2q_s32(vreinterpretq_s32_s16(a), vreinterpretq_s32_s16(b)));
+}
+int16x8_t low_64(int16x8_t a, int16x8_t b) {
+  return vreinterpretq_s16_s64(vzip1q_s64(vreinterpretq_s64_s16(a), vreinterpretq_s64_s16(b)));
+}
+int16x8_t high_64(int16x8_t a, int16x8_t b) {
+  return vreinterpretq_s16_s64(vzip2q_s64(vreinterpretq_s64_s16(a), vreinterpretq_s64_s16(b)));
+}
+
+void transpose_8(Eight (&y)[8]) {
+  int16x8_t a[8], b[8];
+  for (int i = 0; i < 8; i += 2) {
+    a[i] = vzip1q_s16(y[i].v, y[i + 1].v);
+    a[i + 1] = vzip2q_s16(y[i].v, y[i + 1].v);
+  }
+  for (int i = 0; i < 8; i += 4) {
+    b[i] = low_32(a[i], a[i + 2]);
+    b[i + 1] = high_32(a[i], a[i + 2]);
+    b[i + 2] = low_32(a[i + 1], a[i + 3]);
+    b[i + 3] = high_32(a[i + 1], a[i + 3]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    y[2 * i].v = low_64(b[i], b[i + 4]);
+    y[2 * i + 1].v = high_64(b[i], b[i + 4]);
+  }
+}
+
+void to_8_neon(const std::int16_t* block, std::uint8_t* out, std::size_t stride) {
+  Eight y[8];
+  for (std::size_t i = 0; i < 8; ++i) y[i].v = vld1q_s16(block + 8 * i);
+  y[0].v = vqaddq_s16(y[0].v, vsetq_lane_s16(kBias, vdupq_n_s16(0), 0));
+  SHARDMILL_PASS_8(Eight, y);
+  transpose_8(y);
+  SHARDMILL_PASS_8(Eight, y);
+  for (std::size_t i = 0; i < 8; ++i) {
+    vst1_u8(out + i * stride, vqmovun_s16(vshrq_n_s16(y[i].v, kShift)));
+  }
+}
+
+void pair_to_8_neon(const std::int16_t* blocks, std::uint8_t* out, std::size_t stride) {
+  to_8_neon(blocks, out, stride);
+  to_8_neon(blocks + 64, out + 8, stride);
+}
+
+// Two blocks at once, one in each half of a vector.
+void pair_to_4_neon(const std::int16_t* blocks, std::uint8_t* out, std::size_t stride) {
+  Eight y[4];
+  for (std::size_t i = 0; i < 4; ++i) {
+    y[i].v = vcombine_s16(vld1_s16(blocks + 8 * i), vld1_s16(blocks + 64 + 8 * i));
+  }
+  const int16x8_t bias = vsetq_lane_s16(kBias, vdupq_n_s16(0), 0);
+  y[0].v = vqaddq_s16(y[0].v, vsetq_lane_s16(kBias, bias, 4));
+  SHARDMILL_PASS_4(Eight, y);
+  const int16x8_t a0 = vzip1q_s16(y[0].v, y[1].v);
+  const int16x8_t a1 = vzip2q_s16(y[0].v, y[1].v);
+  const int16x8_t a2 = vzip1q_s16(y[2].v, y[3].v);
+  const int16x8_t a3 = vzip2q_s16(y[2].v, y[3].v);
+  const int16x8_t b0 = low_32(a0, a2);
+  const int16x8_t b1 = high_32(a0, a2);
+  const int16x8_t b2 = low_32(a1, a3);
+  const int16x8_t b3 = high_32(a1, a3);
+  y[0].v = low_64(b0, b2);
+  y[1].v = high_64(b0, b2);
+  y[2].v = low_64(b1, b3);
+  y[3].v = high_64(b1, b3);
+  SHARDMILL_PASS_4(Eight, y);
+  for (std::size_t i = 0; i < 4; ++i) {
+    vst1_u8(out + i * stride, vqmovun_s16(vshrq_n_s16(y[i].v, kShift)));
+  }
+}
+
+constexpr Transforms kNeon = {&pair_to_8_neon, &pair_to_4_neon, true};
+
+}  // namespace
+
+const Transforms& best_transforms() noexcept { return kNeon; }
 #else
-bool has_avx2() noexcept { return false; }
+const Transforms& best_transforms() noexcept { return kPortable; }
 #endif
 
 }  // namespace shardmill::internal

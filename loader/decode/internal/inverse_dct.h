@@ -15,20 +15,18 @@ extern const std::uint8_t kBlockOrder[64];
 /// samples each, side by side in `out`. Sums that no undamaged image has saturate.
 using InverseDct = void (*)(const std::int16_t* blocks, std::uint8_t* out, std::size_t stride);
 
-/// Sizes 8 and 4, on every processor; what the others must equal bit for bit.
-void inverse_dct_8_portable(const std::int16_t* blocks, std::uint8_t* out, std::size_t stride);
-void inverse_dct_4_portable(const std::int16_t* blocks, std::uint8_t* out, std::size_t stride);
-
-#if defined(__x86_64__)
-void inverse_dct_8_avx2(const std::int16_t* blocks, std::uint8_t* out, std::size_t stride);
-void inverse_dct_4_avx2(const std::int16_t* blocks, std::uint8_t* out, std::size_t stride);
-#endif
+/// Transforms to sizes 8 and 4.
+struct Transforms {
+  InverseDct to_8, to_4;
+  bool fast;  ///< They use vector instructions.
+};
+/// Work on every processor; what all others must equal bit for bit.
+const Transforms& portable_transforms() noexcept;
+/// Returns the fastest for this processor.
+const Transforms& best_transforms() noexcept;
 
 /// Sizes 2 and 1.
 void inverse_dct_2(const std::int16_t* blocks, std::uint8_t* out, std::size_t stride);
 void inverse_dct_1(const std::int16_t* blocks, std::uint8_t* out, std::size_t stride);
-
-/// True if this processor has what the functions for AVX2 need.
-bool has_avx2() noexcept;
 
 }  // namespace shardmill::internal

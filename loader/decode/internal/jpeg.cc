@@ -334,7 +334,7 @@ Planes JpegDecoder::read_planes(const PlanesRequest& request, PixelBuffer& buffe
   Planes out;
   // Without vector instructions for the transforms libjpeg, which has them for more processors, is
   // the faster one.
-  if (has_avx2() && scan_planes(request, buffer, out)) return out;
+  if (best_transforms().fast && scan_planes(request, buffer, out)) return out;
   return libjpeg_planes(request, buffer);
 }
 

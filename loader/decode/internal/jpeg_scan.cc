@@ -330,7 +330,7 @@ __attribute__((target("avx2,bmi,bmi2"))) bool decode_avx2(const Scan& scan, cons
   return decode(scan, outputs);
 }
 
-bool decode_with(const Scan& scan, [[maybe_unused]] bool avx2) noexcept {
+bool decode_with(const Scan& scan, const Transforms& transforms) noexcept {
   Output outputs[3];
   std::uint32_t blocks = 0;
   for (std::size_t c = 0; c < scan.count; ++c) {
@@ -340,11 +340,11 @@ bool decode_with(const Scan& scan, [[maybe_unused]] bool avx2) noexcept {
     switch (component.size) {
       case 8:
         outputs[c].limit = kLast;
-        outputs[c].transform = inverse_dct_8_portable;
+        outputs[c].transform = transforms.to_8;
         break;
       case 4:
         outputs[c].limit = 24;  // where frequencies 3 and 3 stand
-        outputs[c].transform = inverse_dct_4_portable;
+        outputs[c].transform = transforms.to_4;
         break;
       case 2:
         outputs[c].limit = 4;  // 1 and 1
@@ -355,22 +355,22 @@ bool decode_with(const Scan& scan, [[maybe_unused]] bool avx2) noexcept {
         outputs[c].transform = inverse_dct_1;
         break;
     }
-#if defined(__x86_64__)
-    if (avx2 && component.size == 8) outputs[c].transform = inverse_dct_8_avx2;
-    if (avx2 && component.size == 4) outputs[c].transform = inverse_dct_4_avx2;
-#endif
   }
   if (blocks > kMaxBlocksOfMcu) return false;
 #if defined(__x86_64__)
-  if (avx2) return decode_avx2(scan, outputs);
+  static const bool has_all =
+      __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("bmi2") != 0;
+  if (transforms.fast && has_all) return decode_avx2(scan, outputs);
 #endif
   return decode_plain(scan, outputs);
 }
 
 }  // namespace
 
-bool decode_scan(const Scan& scan) noexcept { return decode_with(scan, has_avx2()); }
+bool decode_scan(const Scan& scan) noexcept { return decode_with(scan, best_transforms()); }
 
-bool decode_scan_portable(const Scan& scan) noexcept { return decode_with(scan, false); }
+bool decode_scan_portable(const Scan& scan) noexcept {
+  return decode_with(scan, portable_transforms());
+}
 
 }  // namespace shardmill::internal
