@@ -156,7 +156,7 @@ class Conversion {
     std::vector<std::string> specs = options_.sources;
     spool_.emplace(specs, options_.destination, observer_);
     StoredPlan made;
-    made.sources = internal::SourceSet(specs);
+    made.sources = internal::SourceSet(specs, options_, observer_);
     check_apart(destination_.path(), made.sources);
     if (!options_.resume) destination_.check_writable(options_.force);
     for (const std::string& warning : made.sources.warnings()) observer_.warning(warning);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace shardmill {
@@ -53,7 +54,26 @@ struct ConvertOptions {
   std::filesystem::path destination = {};  ///< The directory to write.
   std::string format = {};                 ///< Name of the target format, e.g. "tar".
 
+  // What is read. Beside DATASETs sources may be lists (.csv, .tsv, .jsonl), arrays (.npy, idx;
+  // several of equal length are one source with several fields), and raw token files.
+  std::filesystem::path list_root = {};  ///< Where the files of a list are; empty: beside it.
+  std::vector<std::pair<std::string, std::string>> list_files = {};  ///< Field, column with paths.
+  std::string list_class = {};                                       ///< Column that becomes `cls`.
+  std::string dtype = {};     ///< Sources are raw token files of this type ...
+  std::uint64_t seq_len = 0;  ///< ... and rows of this length.
+  /// Adds a file to each sample: field, and template with {dir} and {stem} of the sample's file.
+  std::vector<std::pair<std::string, std::string>> pairs = {};
+  bool pair_optional = false;            ///< Samples without that file are fine.
+  std::uint64_t pack = 0;                ///< Token samples become rows of this length; 0: no.
+  std::optional<std::int64_t> eos = {};  ///< Token behind each sample's, with `pack`.
+
   // What the shards hold.
+  std::vector<std::string> fields = {};  ///< Only these fields (by their new names); empty: all.
+  std::vector<std::pair<std::string, std::string>> rename = {};  ///< Old and new name.
+  std::string classes = {};  ///< Class order: a text file, a JSON file or a DATASET.
+  /// Names and shares of datasets in the destination, to which samples go by a hash of their keys:
+  /// one stays where it is when others come or go.
+  std::vector<std::pair<std::string, double>> split = {};
   std::optional<std::uint64_t> shuffle =
       {};                   ///< Seed of a permutation of all samples; none: in order.
   std::uint64_t limit = 0;  ///< Takes this many samples, chosen by seed; 0: all.

@@ -102,6 +102,7 @@ class ConvertCommand : public Command {
         ->check(CLI::PositiveNumber);
     app.add_flag("--dry-run", options_.dry_run, "Scan, plan and forecast; write nothing");
     add_kind_option(app, kind_);
+    define_sources(app);
     define_safety(app);
     define_ranks(app);
     app_ = &app;
@@ -135,6 +136,81 @@ class ConvertCommand : public Command {
   }
 
  private:
+  void define_sources(CLI::App& app) {
+    app.add_option("--root", options_.list_root, "Lists: where the files are; default: beside it")
+        ->type_name("DIR");
+    add_pairs(app, "--files", options_.list_files, "Lists: columns that hold paths",
+              "FIELD=COLUMN,...");
+    app.add_option("--class", options_.list_class,
+                   "Lists: column that becomes cls; text is numbered")
+        ->type_name("COLUMN");
+    app.add_option("--dtype", options_.dtype, "Sources are raw token files of this type")
+        ->type_name("TYPE");
+    app.add_option("--seq-len", options_.seq_len, "Length of their rows")
+        ->type_name("L")
+        ->check(CLI::PositiveNumber);
+    app.add_option_function<std::vector<std::string>>(
+           "--pair",
+           [this](const std::vector<std::string>& texts) {
+             for (const std::string& text : texts) {
+               options_.pairs.push_back(parse_pair("--pair", text));
+             }
+           },
+           "Adds a file per sample, for example seg.png=../masks/{stem}.png")
+        ->type_name("FIELD=TEMPLATE")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    app.add_flag("--pair-optional", options_.pair_optional, "Samples without that file are fine");
+    app.add_option("--pack", options_.pack, "Puts tokens of samples behind each other, rows of L")
+        ->type_name("L")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--eos", options_.eos, "With --pack: token behind each sample")->type_name("ID");
+    app.add_option("--fields", options_.fields, "Only these fields")
+        ->type_name("A,B")
+        ->delimiter(',');
+    add_pairs(app, "--rename", options_.rename, "Names fields anew: old=new", "A=B,...");
+    app.add_option("--classes", options_.classes, "Class order: a list of names, or a DATASET")
+        ->type_name("FILE|DATASET");
+    app.add_option_function<std::vector<std::string>>(
+           "--split",
+           [this](const std::vector<std::string>& texts) {
+             for (const std::string& text : texts) {
+               const auto [name, share] = parse_pair("--split", text);
+               double value = 0;
+               const char* const end = share.data() + share.size();
+               if (std::from_chars(share.data(), end, value).ptr != end) {
+                 throw CLI::ValidationError("--split", "\"" + share + "\" is no number");
+               }
+               options_.split.emplace_back(name, value);
+             }
+           },
+           "Datasets in DEST, by a hash of keys: train=0.9,val=0.1")
+        ->type_name("NAME=SHARE,...")
+        ->delimiter(',');
+  }
+
+  static std::pair<std::string, std::string> parse_pair(const std::string& option,
+                                                        const std::string& text) {
+    const std::size_t at = text.find('=');
+    if (at == std::string::npos || at == 0 || at + 1 == text.size()) {
+      throw CLI::ValidationError(option, "\"" + text + "\" has not the form A=B");
+    }
+    return {text.substr(0, at), text.substr(at + 1)};
+  }
+
+  static void add_pairs(CLI::App& app, const std::string& name,
+                        std::vector<std::pair<std::string, std::string>>& pairs,
+                        const std::string& help, const std::string& type) {
+    app.add_option_function<std::vector<std::string>>(
+           name,
+           [&pairs, name](const std::vector<std::string>& texts) {
+             for (const std::string& text : texts) pairs.push_back(parse_pair(name, text));
+           },
+           help)
+        ->type_name(type)
+        ->delimiter(',');
+  }
+
   void define_safety(CLI::App& app) {
     app.add_option("--on-error", on_error_, "What a sample does that cannot be converted")
         ->type_name("fail|skip")

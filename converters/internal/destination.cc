@@ -8,6 +8,7 @@
 #include <chrono>
 #include <thread>
 
+#include "converters/internal/origin.h"
 #include "converters/internal/plan_file.h"
 #include "converters/internal/sum_file.h"
 #include "formats/internal/index_file.h"
@@ -47,18 +48,16 @@ void remove_quietly(const fs::path& path) noexcept {
 void check_apart(const fs::path& path, const SourceSet& sources) {
   std::error_code error;
   const fs::path here = fs::weakly_canonical(path, error);
-  for (const Dataset& dataset : sources.datasets()) {
-    for (const DatasetPart& part : dataset.parts()) {
-      for (const DatasetShard& shard : part.shards) {
-        const fs::path source = fs::weakly_canonical(file_of_shard(shard.path), error);
-        if (lies_in(source, here)) {
-          refuse(path, "the destination holds the source " + escape(source.string()),
-                 "name a directory outside the source");
-        }
-        if (fs::is_directory(source) && lies_in(here, source)) {
-          refuse(path, "the destination lies in the source " + escape(source.string()),
-                 "name a directory outside the source");
-        }
+  for (const SourcePtr& one : sources.sources()) {
+    for (const fs::path& read : one->paths()) {
+      const fs::path source = fs::weakly_canonical(read, error);
+      if (lies_in(source, here)) {
+        refuse(path, "the destination holds the source " + escape(source.string()),
+               "name a directory outside the source");
+      }
+      if (fs::is_directory(source) && lies_in(here, source)) {
+        refuse(path, "the destination lies in the source " + escape(source.string()),
+               "name a directory outside the source");
       }
     }
   }
@@ -78,7 +77,8 @@ Destination::State state_of(const fs::path& path) {
   if (!fs::exists(status)) return Destination::State::kNew;
   if (!fs::is_directory(status)) return Destination::State::kForeign;
   if (fs::exists(path / kPlanName)) return Destination::State::kUnfinished;
-  if (fs::exists(path / kManifestName)) return Destination::State::kComplete;
+  // A split destination has manifests in its directories alone.
+  if (fs::exists(path / kManifestName) || load_origin(path)) return Destination::State::kComplete;
   for (const auto& entry : fs::directory_iterator(path)) {
     const std::string name = entry.path().filename().string();
     if (!is_temporary(entry.path()) && !is_working_file(name)) return Destination::State::kForeign;
@@ -110,6 +110,8 @@ std::vector<std::string> urls_of(const Manifest& manifest) {
 }
 
 void remove_dataset(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::is_directory(directory, error)) return;
   try {
     remove_shards(directory, urls_of(load_manifest(directory / kManifestName)));
   } catch (const Error&) {
@@ -206,8 +208,16 @@ void Destination::make_directory() {
 void Destination::clear() {
   try {
     // The plan's name comes first and goes last: until then --force and --resume know the place.
-    if (fs::exists(path_ / kManifestName) && !fs::exists(path_ / kPlanName)) {
+    if (state_ == State::kComplete && !fs::exists(path_ / kPlanName)) {
       write_file(path_ / kPlanName, as_bytes("{}\n"));
+    }
+    if (const auto origin = load_origin(path_)) {
+      for (const std::string& part : origin->parts) {
+        if (!part.empty() && part.find('/') == std::string::npos && part != "..") {
+          remove_dataset(path_ / part);
+        }
+      }
+      fs::remove(path_ / kOriginName);
     }
     for (const PlannedName& shard : planned_names(path_)) {
       remove_shards(path_ / shard.part, {shard.url});

@@ -46,10 +46,44 @@ void check_running(const ConvertOptions& options) {
   }
 }
 
+void check_sources(const ConvertOptions& options) {
+  if (!options.dtype.empty() && options.seq_len == 0 && options.pack == 0) {
+    wrong_option("--dtype", "raw token files need the length of rows", "add --seq-len L");
+  }
+  if (options.seq_len > 0 && options.dtype.empty()) {
+    wrong_option("--seq-len", "raw token files need the type of tokens", "add --dtype uint16");
+  }
+  if (options.eos && options.pack == 0) {
+    wrong_option("--eos", "stands between samples that are packed", "add --pack L");
+  }
+  if (options.pair_optional && options.pairs.empty()) {
+    wrong_option("--pair-optional", "there are no pairs", "add --pair FIELD=TEMPLATE");
+  }
+}
+
+void check_split(const ConvertOptions& options) {
+  for (std::size_t i = 0; i < options.split.size(); ++i) {
+    const auto& [name, share] = options.split[i];
+    const bool plain = !name.empty() && name.front() != '.' &&
+                       name.find_first_of(std::string_view("/\0{}*?[]", 8)) == std::string::npos;
+    bool twice = false;
+    for (std::size_t j = 0; j < i; ++j) twice = twice || options.split[j].first == name;
+    if (!plain || twice) {
+      wrong_option("--split", "\"" + escape(name) + "\" cannot name a directory of its own",
+                   "for example train=0.9,val=0.1");
+    }
+    if (!(share > 0) || share > 1e9) {
+      wrong_option("--split", "the share of " + name + " is not above 0", "for example val=0.1");
+    }
+  }
+}
+
 }  // namespace
 
 void check_options(const ConvertOptions& options) {
   check_running(options);
+  check_sources(options);
+  check_split(options);
   try {
     find_format(options.format);
   } catch (const Error& error) {

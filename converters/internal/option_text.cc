@@ -4,6 +4,7 @@
 #include <shardmill/formats/error.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "converters/internal/wire.h"
 
@@ -19,7 +20,64 @@ struct Entry {
   const char* name;
   std::string (*get)(const ConvertOptions&);
   void (*set)(ConvertOptions&, const std::string&);
+  /// As words of a command line; null: the name and the text.
+  std::vector<std::string> (*words)(const ConvertOptions&) = nullptr;
 };
+
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+std::string pack_pairs(const Pairs& pairs) {
+  if (pairs.empty()) return {};
+  std::vector<std::string> texts;
+  for (const auto& [first, second] : pairs) {
+    texts.push_back(first);
+    texts.push_back(second);
+  }
+  return pack_texts(texts);
+}
+
+Pairs unpack_pairs(const std::string& text) {
+  const std::vector<std::string> texts = unpack_texts(text);
+  Pairs pairs;
+  for (std::size_t i = 0; i + 1 < texts.size(); i += 2) pairs.emplace_back(texts[i], texts[i + 1]);
+  return pairs;
+}
+
+std::vector<std::string> pair_words(const char* name, const Pairs& pairs) {
+  std::vector<std::string> words;
+  for (const auto& [first, second] : pairs) {
+    words.push_back(name);
+    words.push_back(first + "=" + second);
+  }
+  return words;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
+  return text;
+}
+
+std::vector<std::string> parts_of(const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+// Shares as they were typed, so that they come back as the same numbers.
+std::string split_text(const ConvertOptions& options) {
+  std::string text;
+  for (const auto& [name, share] : options.split) {
+    char number[32];
+    std::snprintf(number, sizeof number, "%.17g", share);
+    text += (text.empty() ? "" : ",") + name + "=" + number;
+  }
+  return text;
+}
 
 std::string absolute(const std::string& spec) {
   return spec == "-" ? spec : fs::absolute(spec).lexically_normal().string();
@@ -72,6 +130,50 @@ const std::vector<Entry>& entries() {
        }},
       {"--image-size", [](const Options& o) { return size_text(o.image_size); },
        [](Options& o, const std::string& text) { o.image_size = size_of(text); }},
+      {"--root",
+       [](const Options& o) {
+         return o.list_root.empty() ? std::string() : absolute(o.list_root.string());
+       },
+       [](Options& o, const std::string& text) { o.list_root = text; }},
+      {"--files", [](const Options& o) { return pack_pairs(o.list_files); },
+       [](Options& o, const std::string& text) { o.list_files = unpack_pairs(text); },
+       [](const Options& o) { return pair_words("--files", o.list_files); }},
+      {"--class", [](const Options& o) { return o.list_class; },
+       [](Options& o, const std::string& text) { o.list_class = text; }},
+      {"--dtype", [](const Options& o) { return o.dtype; },
+       [](Options& o, const std::string& text) { o.dtype = text; }},
+      {"--seq-len", [](const Options& o) { return std::to_string(o.seq_len); },
+       [](Options& o, const std::string& text) { o.seq_len = std::stoull(text); }},
+      {"--pair", [](const Options& o) { return pack_pairs(o.pairs); },
+       [](Options& o, const std::string& text) { o.pairs = unpack_pairs(text); },
+       [](const Options& o) { return pair_words("--pair", o.pairs); }},
+      {"--pair-optional",
+       [](const Options& o) { return std::string(o.pair_optional ? "yes" : ""); },
+       [](Options& o, const std::string& text) { o.pair_optional = !text.empty(); },
+       [](const Options&) { return std::vector<std::string>{"--pair-optional"}; }},
+      {"--pack", [](const Options& o) { return std::to_string(o.pack); },
+       [](Options& o, const std::string& text) { o.pack = std::stoull(text); }},
+      {"--eos", [](const Options& o) { return o.eos ? std::to_string(*o.eos) : std::string(); },
+       [](Options& o, const std::string& text) {
+         o.eos.reset();
+         if (!text.empty()) o.eos = std::stoll(text);
+       }},
+      {"--fields", [](const Options& o) { return joined(o.fields); },
+       [](Options& o, const std::string& text) { o.fields = parts_of(text); }},
+      {"--rename", [](const Options& o) { return pack_pairs(o.rename); },
+       [](Options& o, const std::string& text) { o.rename = unpack_pairs(text); },
+       [](const Options& o) { return pair_words("--rename", o.rename); }},
+      {"--classes",
+       [](const Options& o) { return o.classes.empty() ? std::string() : absolute(o.classes); },
+       [](Options& o, const std::string& text) { o.classes = text; }},
+      {"--split", split_text,
+       [](Options& o, const std::string& text) {
+         o.split.clear();
+         for (const std::string& part : parts_of(text)) {
+           const std::size_t at = part.rfind('=');
+           o.split.emplace_back(part.substr(0, at), std::stod(part.substr(at + 1)));
+         }
+       }},
       {"--hdf5-layout", [](const Options& o) { return std::string(o.hdf5_vlen ? "vlen" : "flat"); },
        [](Options& o, const std::string& text) { o.hdf5_vlen = text == "vlen"; }},
   };
@@ -133,12 +235,18 @@ void adopt_options(const OptionTexts& planned, const std::string& path, ConvertO
 
 std::vector<std::string> option_words(const OptionTexts& texts) {
   const OptionTexts defaults = option_texts({});
+  ConvertOptions options;
+  apply_option_texts(texts, options);
   std::vector<std::string> words;
-  for (const auto& [name, text] : texts) {
-    const auto at = defaults.find(name);
-    if (name == kSources || (at != defaults.end() && at->second == text)) continue;
-    words.push_back(name);
-    words.push_back(text);
+  for (const Entry& entry : entries()) {
+    const std::string text = entry.get(options);
+    if (std::string_view(entry.name) == kSources || text == defaults.at(entry.name)) continue;
+    if (entry.words != nullptr) {
+      for (std::string& word : entry.words(options)) words.push_back(std::move(word));
+    } else {
+      words.push_back(entry.name);
+      words.push_back(text);
+    }
   }
   return words;
 }

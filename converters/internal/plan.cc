@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <map>
 
@@ -17,6 +18,7 @@ namespace shardmill::internal {
 namespace {
 
 constexpr std::uint64_t kProgressEvery = 256;  // samples
+constexpr std::uint64_t kSmallShard = 16 << 10;
 
 struct KeyHash {
   std::uint64_t high;
@@ -41,9 +43,10 @@ struct Scan {
 // Reads the candidates in the sources' order, telling the observer how far it is. `visit` throws
 // what is wrong with a sample; `skip` decides about that.
 template <class Visit, class Skip>
-void visit_samples(const SourceSet& sources, const std::vector<std::uint64_t>& candidates,
-                   const Observer& observer, Visit visit, Skip skip) {
-  SourceReader reader(sources);
+void visit_samples(const SourceSet& sources, const ConvertOptions& options,
+                   const std::vector<std::uint64_t>& candidates, const Observer& observer,
+                   Visit visit, Skip skip) {
+  SourceReader reader(sources, options);
   SampleView sample;
   const std::uint64_t count = candidates.empty() ? sources.size() : candidates.size();
   Progress progress{"scanning", 0, count, 0, 0};
@@ -77,17 +80,11 @@ void check_source_key(std::string_view key, const SourceSet& sources, std::uint6
   }
 }
 
-std::string place_of(const SourceSet& sources, std::uint64_t n) {
-  const auto [d, inside] = sources.locate(n);
-  const Dataset& dataset = sources.datasets()[d];
-  const DatasetShard& shard = dataset.shards()[dataset.shard_of(inside)];
-  return "sample " + std::to_string(inside - shard.first) + " of " + escape(shard.path.string());
-}
-
 // Throws if a key comes twice, and says where. Needs 16 bytes a key: only after a finding are the
 // sources read once more for the places.
-void check_unique(const SourceSet& sources, const std::vector<std::uint64_t>& numbers,
-                  std::vector<KeyHash> hashes, const Observer& observer) {
+void check_unique(const SourceSet& sources, const ConvertOptions& options,
+                  const std::vector<std::uint64_t>& numbers, std::vector<KeyHash> hashes,
+                  const Observer& observer) {
   std::sort(hashes.begin(), hashes.end());
   std::map<KeyHash, std::optional<std::uint64_t>> repeated;  // and where it came first
   for (std::size_t i = 1; i < hashes.size(); ++i) {
@@ -103,10 +100,10 @@ void check_unique(const SourceSet& sources, const std::vector<std::uint64_t>& nu
     }
     throw Error(
         ErrorCode::kDataLoss, sources.shard_path(*at->second), sample_place(sample.key),
-        "this key comes twice: " + place_of(sources, *at->second) + ", and " + place_of(sources, n),
+        "this key comes twice: " + sources.place_of(*at->second) + ", and " + sources.place_of(n),
         "keys name samples: rename one, or leave one source out");
   };
-  visit_samples(sources, numbers, observer, look, [](const Error&) { return false; });
+  visit_samples(sources, options, numbers, observer, look, [](const Error&) { return false; });
 }
 
 std::string shard_url(const ConvertOptions& options, const Format& format, std::size_t number) {
@@ -203,35 +200,89 @@ void add_part(ConvertPlan& plan, std::string name, Scan& scan, const SourceSet& 
 
 }  // namespace
 
+namespace {
+
+// Which of the shares a key belongs to: its place on a circle that depends on it alone.
+std::size_t part_of(const KeyHash& hash, const ConvertOptions& options) {
+  if (options.split.size() < 2) return 0;
+  constexpr std::uint64_t kSalt = 0x73706C6974;
+  const std::uint64_t seed = options.shuffle.value_or(0);
+  const std::array<std::uint64_t, 3> words = {hash.high, hash.low, seed ^ kSalt};
+  const auto place = static_cast<double>(XXH3_64bits(words.data(), sizeof words) >> 11) * 0x1p-53;
+  double all = 0;
+  for (const auto& [name, share] : options.split) all += share;
+  double end = 0;
+  for (std::size_t part = 0; part + 1 < options.split.size(); ++part) {
+    end += options.split[part].second / all;
+    if (place < end) return part;
+  }
+  return options.split.size() - 1;
+}
+
+void check_fields(const Scan& scan, const ConvertOptions& options) {
+  const std::vector<FieldSummary> found = scan.fields.fields();
+  for (const std::string& wanted : options.fields) {
+    if (std::any_of(found.begin(), found.end(),
+                    [&](const FieldSummary& field) { return field.name == wanted; })) {
+      continue;
+    }
+    throw Error(ErrorCode::kInvalidArgument, "--fields", {},
+                "no sample has a field \"" + escape(wanted) + "\"",
+                "shardmill inspect SOURCE lists the fields");
+  }
+}
+
+}  // namespace
+
 ConvertPlan make_plan(const SourceSet& sources, const ConvertOptions& options,
                       const Observer& observer) {
   ConvertPlan plan;
-  Scan scan;
+  std::vector<Scan> scans(std::max<std::size_t>(1, options.split.size()));
+  Scan all;  // of which only hashes, numbers and fields are used
   const std::vector<std::uint64_t> candidates = choose(sources.size(), options);
   const auto visit = [&](std::uint64_t n, const SampleView& sample) {
     check_source_key(sample.key, sources, n);
+    const KeyHash hash = hash_key(sample.key);
+    Scan& scan = scans[part_of(hash, options)];
     const std::uint64_t size = scan.fields.add(sample);
+    if (scans.size() > 1) all.fields.add(sample);
+    all.numbers.push_back(n);
+    all.hashes.push_back(hash);
     scan.numbers.push_back(n);
-    scan.hashes.push_back(hash_key(sample.key));
     scan.sizes.push_back(size);
     scan.forecast += forecast_sample(options.format, sample);
     return size;
   };
   const auto skip = [&](const Error& error) {
-    if (options.on_error == OnError::kFail) return false;
+    if (options.on_error == OnError::kFail || error.code() == ErrorCode::kInvalidArgument) {
+      return false;
+    }
     plan.skipped.push_back(skipped_sample(error.info()));
     return true;
   };
-  visit_samples(sources, candidates, observer, visit, skip);
-  if (scan.numbers.empty()) {
+  visit_samples(sources, options, candidates, observer, visit, skip);
+  if (all.numbers.empty()) {
     const SkippedSample& first = plan.skipped.at(0);
     throw Error(ErrorCode::kDataLoss, first.path, sample_place(first.key, first.field),
                 "no sample can be read, the first: " + first.cause);
   }
-  check_unique(sources, scan.numbers, scan.hashes, observer);
-  warn_about(scan.fields, !options.shuffle && scan.fields.class_sorted(), observer);
-  add_part(plan, {}, scan, sources, options, scan.numbers.size() == sources.size());
-  plan.forecast_bytes += plan.shards.size() * forecast_shard(options.format);
+  check_unique(sources, options, all.numbers, std::move(all.hashes), observer);
+  const bool whole = scans.size() == 1 && all.numbers.size() == sources.size();
+  const FieldScan& fields = scans.size() > 1 ? all.fields : scans[0].fields;
+  check_fields(scans.size() > 1 ? all : scans[0], options);
+  warn_about(fields, !options.shuffle && fields.class_sorted(), observer);
+  for (std::size_t part = 0; part < scans.size(); ++part) {
+    if (scans[part].numbers.empty()) {
+      throw Error(ErrorCode::kInvalidArgument, "--split", {},
+                  "no sample goes to " + options.split[part].first, "give it a larger share");
+    }
+    add_part(plan, options.split.empty() ? std::string() : options.split[part].first, scans[part],
+             sources, options, whole);
+  }
+  for (const PlannedShard& shard : plan.shards) {
+    plan.forecast_bytes +=
+        std::min(forecast_shard(options.format), kSmallShard + 2 * shard.source_bytes);
+  }
   return plan;
 }
 

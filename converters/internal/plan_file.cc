@@ -115,15 +115,17 @@ void save_plan(const fs::path& directory, const OptionTexts& options, const Conv
   writer.add(packed);
   writer.add(classes);
   writer.add(kept);
-  const std::vector<Bytes> flats = sources.flats();
-  for (const Bytes flat : flats) writer.add(flat);
+  std::vector<std::vector<std::byte>> flats;
+  for (const SourcePtr& source : sources.sources()) flats.push_back(source->flat());
+  for (const std::vector<std::byte>& flat : flats) writer.add(std::span<const std::byte>(flat));
   for (const SampleOrder::Range& range : plan.order.ranges()) {
     writer.add(std::span<const std::uint64_t>(range.chosen));
   }
   const std::vector<std::byte> data = writer.finish();
   write_file(directory / kPlanDataName, data);
   Json json = to_json(plan);
-  json["sources"] = flats.size();
+  json["sources"] = Json::array();
+  for (const SourcePtr& source : sources.sources()) json["sources"].push_back(source->kind());
   json["data_xxh3"] = hash_bytes(data).hex();
   json["options"] = Json::object();  // for people
   for (const auto& [name, text] : options) json["options"][name] = escape(text);
@@ -143,14 +145,17 @@ StoredPlan load_plan(const fs::path& directory) {
     if (hash_bytes(data).hex() != json.at("data_xxh3").get<std::string>()) {
       damaged(path, "its data are not what was written");
     }
-    const auto count = json.at("sources").get<std::size_t>();
+    const auto kinds = json.at("sources").get<std::vector<std::string>>();
+    const std::size_t count = kinds.size();
     const Json& ranges = json.at("ranges");
     FlatIndexReader reader(data, kMagic, 3 + count + ranges.size(), path.string());
     stored.options = unpack_options(reader.text(0));
     stored.keep = unpack_texts(std::string(reader.text(2)));
-    std::vector<Bytes> flats;
-    for (std::size_t i = 0; i < count; ++i) flats.push_back(reader.get<std::byte>(3 + i));
-    stored.sources = SourceSet::attach(flats, unpack_texts(std::string(reader.text(1))), words);
+    std::vector<SourceSet::Stored> sources;
+    for (std::size_t i = 0; i < count; ++i) {
+      sources.push_back({kinds[i], reader.get<std::byte>(3 + i)});
+    }
+    stored.sources = SourceSet::attach(sources, unpack_texts(std::string(reader.text(1))), words);
     read_plan(json, stored.plan, path);
     for (std::size_t i = 0; i < ranges.size(); ++i) {
       const auto chosen = reader.get<std::uint64_t>(3 + count + i);

@@ -58,7 +58,7 @@ ShardWriter::ShardWriter(const SourceSet& sources, const ConvertPlan& plan,
       options_(options),
       format_(find_format(options.format)),
       destination_(destination),
-      reader_(sources),
+      reader_(sources, options),
       transform_(options),
       space_(destination, options.reserve) {}
 
