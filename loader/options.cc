@@ -153,7 +153,8 @@ void check_output(const std::string& option, const Output& output) {
   }
   if (output.optional &&
       (output.kind == OutputKind::kComputed || output.kind == OutputKind::kGeometry)) {
-    refuse(option + ".optional", "true", "false for an output that has no field of its own");
+    refuse(option + ".optional", "true",
+           "false for computed outputs and geometry, which have no field");
   }
 }
 

@@ -72,6 +72,11 @@ struct LoaderOptions {
   std::optional<std::uint64_t> seed = {};
   bool drop_last = false;                 ///< Drop a last batch smaller than `batch_size`.
   DecodeMode decode = DecodeMode::kFast;  ///< kExact: full-size decoding, then resize.
+  bool apply_orientation = true;          ///< False: images as stored, whatever EXIF says.
+  /// Images that were cut off are shown as far as they go, and counted in the statistics, instead
+  /// of being bad samples; see DecodeOptions.
+  bool allow_truncated = false;
+  std::uint64_t max_pixels = DecodeOptions{}.max_pixels;  ///< Of one image; larger: a bad sample.
 
   // Which samples an epoch draws; all of them once unless said otherwise.
   std::vector<std::uint64_t> subset = {};  ///< Numbers of the samples to draw from; empty: all.

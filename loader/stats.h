@@ -32,6 +32,7 @@ struct WorkerStats {
   std::uint64_t faults = 0;      ///< Its page faults and reads that went to the disk, likewise.
   std::uint64_t slowest_ns = 0;  ///< Longest time on one sample, and which that was.
   std::uint64_t slowest_sample = 0;
+  std::uint64_t truncated = 0;  ///< Samples with images that were cut off; see LoaderOptions.
 };
 
 /// One worker that died.
@@ -55,6 +56,7 @@ struct LoaderStats {
   std::uint64_t deaths = 0;               ///< Workers that died.
   std::uint64_t redone = 0;               ///< Samples done again after a death.
   std::uint64_t bad_samples = 0;          ///< Skipped or replaced.
+  std::uint64_t truncated = 0;            ///< Samples made, also ahead, with images cut off.
   std::uint64_t slots = 0;                ///< Batches that there is memory for.
   std::uint64_t memory_bytes = 0;         ///< Memory of those, without values of any size.
   DecodeMode decode = DecodeMode::kFast;  ///< How images were decoded: decode_mode_name() has it.

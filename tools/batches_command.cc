@@ -99,6 +99,12 @@ class BatchesCommand : public Command {
     app.add_option("--decode", decode_, "Decode images, to this size (default 224)")
         ->type_name("SIZE")
         ->expected(0, 1);
+    app.add_flag("--allow-truncated", options_.allow_truncated,
+                 "Show images that were cut off as far as they go");
+    app.add_flag("--ignore-orientation", ignore_orientation_,
+                 "Show images as they are stored, whatever EXIF says");
+    app.add_option("--max-pixels", options_.max_pixels, "Of one image; larger ones are errors")
+        ->capture_default_str();
     app.add_flag("--augment", augment_, "Decode a random resized crop, mirrored half of the time");
     app.add_flag("--keys", keys_, "List the samples' keys");
     app.add_flag("--digest", digest_, "Show a digest of each batch's bytes");
@@ -157,6 +163,7 @@ class BatchesCommand : public Command {
       }
       options_.rank = 0;
     }
+    options_.apply_orientation = !ignore_orientation_;
     decoded_ = decode_option_->count() > 0 || augment_ || !png_.empty();
     options_.outputs = decoded_ ? image_outputs() : stored_outputs();
   }
@@ -278,6 +285,7 @@ class BatchesCommand : public Command {
   std::vector<std::string> decode_;
   bool decoded_ = false;
   bool augment_ = false;
+  bool ignore_orientation_ = false;
   bool keys_ = false;
   bool digest_ = false;
   std::string png_;

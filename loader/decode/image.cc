@@ -92,7 +92,9 @@ constexpr std::size_t kKeepBytes = std::size_t{256} << 20;
 
 }  // namespace
 
-ImageInfo probe_image(Bytes bytes) {
+namespace {
+
+ImageInfo probe(Bytes bytes) {
   switch (decodable_format(bytes)) {
     case ImageFormat::kPng:
       return probe_png(bytes);
@@ -106,6 +108,16 @@ ImageInfo probe_image(Bytes bytes) {
       return jpeg.info();
     }
   }
+}
+
+}  // namespace
+
+ImageInfo probe_image(Bytes bytes, bool apply_orientation) {
+  ImageInfo info = probe(bytes);
+  if (apply_orientation) return info;
+  if (info.orientation >= 5) std::swap(info.width, info.height);
+  info.orientation = 1;
+  return info;
 }
 
 std::string_view decode_mode_name(DecodeMode mode) noexcept {
@@ -138,6 +150,7 @@ struct ImageDecoder::State {
   ExactResampler exact;
   PixelWriter writer;
   PixelBuffer pixels, turned, planes;
+  bool truncated = false;
 
   /// An image at full size: interleaved channels.
   struct Full {
@@ -155,6 +168,13 @@ struct ImageDecoder::State {
     std::uint32_t orientation;
   };
   Cut cut(const ChoosePart& choose, Size stored, std::uint32_t orientation);
+  std::uint32_t orientation_of(const ImageInfo& info) const noexcept {
+    return options.apply_orientation ? info.orientation : 1;
+  }
+  // What has to be decoded: alpha also where it is blended.
+  static Channels decoded(const PixelForm& form) noexcept {
+    return form.blend ? Channels::kRgba : form.channels;
+  }
   void decode_part(Bytes image, const ChoosePart& choose);
   void decode_exact(Bytes image, const ChoosePart& choose);
   bool decode_planes(Bytes image, const ChoosePart& choose);
@@ -164,7 +184,8 @@ struct ImageDecoder::State {
   void resize_fast(const Pixels& in, const Cut& cut) {
     writer.write(fast.resize(in, cut.box, writer.size(), cut.orientation));
   }
-  void trim() noexcept {
+  void begin() noexcept {
+    truncated = false;
     for (PixelBuffer* buffer : {&pixels, &turned, &planes}) buffer->trim(kKeepBytes);
   }
 };
@@ -175,7 +196,7 @@ ImageDecoder::State::Full ImageDecoder::State::decode_stored(Bytes image, Channe
   Size size;
   switch (decodable_format(image)) {
     case ImageFormat::kPng:
-      read_png(image, options, channels, pixels, info, size);
+      truncated = !read_png(image, options, channels, pixels, info, size);
       break;
     case ImageFormat::kWebp: {
       const WebpImage webp = open_webp(image);
@@ -191,9 +212,10 @@ ImageDecoder::State::Full ImageDecoder::State::decode_stored(Bytes image, Channe
       size = jpeg.stored();
       channels = 3;
       jpeg.read_rgb(pixels.reserve(size.pixels() * 3), wanted == Channels::kGrey);
+      truncated = jpeg.truncated();
       break;
   }
-  return {pixels.reserve(0), channels, size, info.orientation};
+  return {pixels.reserve(0), channels, size, orientation_of(info)};
 }
 
 ImageDecoder::State::Full ImageDecoder::State::decode_full(Bytes image, Channels channels) {
@@ -228,7 +250,7 @@ ImageDecoder::State::Cut ImageDecoder::State::cut(const ChoosePart& choose, Size
 bool ImageDecoder::State::jpeg_planes(Bytes image, const ChoosePart& choose) {
   jpeg.open(image, options);
   if (!jpeg.has_planes()) return false;
-  const Cut part = cut(choose, jpeg.stored(), jpeg.info().orientation);
+  const Cut part = cut(choose, jpeg.stored(), orientation_of(jpeg.info()));
   const Size as_stored = oriented(writer.size(), part.orientation);
   JpegDecoder::PlanesRequest request;
   request.across = part.box.width() / as_stored.width;
@@ -241,6 +263,7 @@ bool ImageDecoder::State::jpeg_planes(Bytes image, const ChoosePart& choose) {
                     part.box.bottom + beyond};
   request.luma_only = writer.form().channels == Channels::kGrey;
   resize_fast(jpeg.read_planes(request, planes), part);
+  truncated = jpeg.truncated();
   return true;
 }
 
@@ -248,8 +271,8 @@ bool ImageDecoder::State::webp_part(Bytes image, const ChoosePart& choose) {
   const WebpImage webp = open_webp(image);
   check_pixels(webp.stored, options.max_pixels);
   if (!webp.fills_canvas()) return false;
-  const bool alpha = writer.form().channels == Channels::kRgba && webp.info.channels == 4;
-  const Cut part = cut(choose, webp.stored, webp.info.orientation);
+  const bool alpha = decoded(writer.form()) == Channels::kRgba && webp.info.channels == 4;
+  const Cut part = cut(choose, webp.stored, orientation_of(webp.info));
   const Size as_stored = oriented(writer.size(), part.orientation);
   const double across = part.box.width() / as_stored.width;
   const double down = part.box.height() / as_stored.height;
@@ -278,7 +301,7 @@ bool ImageDecoder::State::decode_planes(Bytes image, const ChoosePart& choose) {
 }
 
 void ImageDecoder::State::decode_exact(Bytes image, const ChoosePart& choose) {
-  const Full full = decode_full(image, writer.form().channels);
+  const Full full = decode_full(image, decoded(writer.form()));
   const Cut part = cut(choose, full.size, 1);
   const Size target = writer.size();
   if (full.channels == 4) multiply_by_alpha(full.pixels, full.size.pixels());
@@ -293,7 +316,7 @@ void ImageDecoder::State::decode_exact(Bytes image, const ChoosePart& choose) {
 void ImageDecoder::State::decode_part(Bytes image, const ChoosePart& choose) {
   if (options.mode == DecodeMode::kExact) return decode_exact(image, choose);
   if (decode_planes(image, choose)) return;
-  const Full stored = decode_stored(image, writer.form().channels);
+  const Full stored = decode_stored(image, decoded(writer.form()));
   if (stored.channels == 4) multiply_by_alpha(stored.pixels, stored.size.pixels());
   const Cut part = cut(choose, stored.size, stored.orientation);
   resize_fast(
@@ -309,6 +332,8 @@ ImageDecoder::ImageDecoder(ImageDecoder&&) noexcept = default;
 ImageDecoder& ImageDecoder::operator=(ImageDecoder&&) noexcept = default;
 
 const DecodeOptions& ImageDecoder::options() const noexcept { return state_->options; }
+
+bool ImageDecoder::was_truncated() const noexcept { return state_->truncated; }
 
 void ImageDecoder::decode_cover(Bytes image, std::uint32_t width, std::uint32_t height,
                                 std::uint8_t* out) {
@@ -326,7 +351,7 @@ void ImageDecoder::decode_part(Bytes image, const ChoosePart& choose, std::uint3
 void ImageDecoder::decode_part(Bytes image, const ChoosePart& choose, std::uint32_t width,
                                std::uint32_t height, const PixelForm& form, std::byte* out) {
   SHARDMILL_CHECK(width > 0 && height > 0);
-  state_->trim();
+  state_->begin();
   try {
     state_->writer.begin(form, {width, height}, out);
     state_->decode_part(image, choose);
@@ -336,7 +361,7 @@ void ImageDecoder::decode_part(Bytes image, const ChoosePart& choose, std::uint3
 }
 
 ImageDecoder::Pixels ImageDecoder::decode_full(Bytes image) {
-  state_->trim();
+  state_->begin();
   try {
     const State::Full full = state_->decode_full(image, Channels::kRgb);
     return {full.size.width, full.size.height, {full.pixels, full.size.pixels() * 3}};
@@ -347,10 +372,10 @@ ImageDecoder::Pixels ImageDecoder::decode_full(Bytes image) {
 
 void ImageDecoder::decode_full(Bytes image, std::uint32_t width, std::uint32_t height,
                                const PixelForm& form, std::byte* out) {
-  state_->trim();
+  state_->begin();
   try {
     PixelWriter& writer = state_->writer;
-    const State::Full full = state_->decode_full(image, form.channels);
+    const State::Full full = state_->decode_full(image, State::decoded(form));
     SHARDMILL_CHECK(full.size.width <= width && full.size.height <= height);
     writer.begin(form, {width, height}, out);
     writer.place(0, 0, full.size);

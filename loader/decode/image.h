@@ -65,13 +65,19 @@ struct DecodeOptions {
   DecodeMode mode = DecodeMode::kFast;
   std::uint64_t max_pixels = 178'000'000;  ///< Width times height of the stored image.
   std::uint32_t max_scans = 500;           ///< Scans of one progressive JPEG.
+  /// False: images are shown as they are stored, whatever EXIF says.
+  bool apply_orientation = true;
+  /// JPEGs and PNGs that were cut off are shown as far as they go: the rest of a JPEG is grey, that
+  /// of a PNG black. Else they are errors, as damage inside always is, and a WebP without its end.
+  bool allow_truncated = false;
 };
 
-/// Reads the header of an image without decoding pixels.
+/// Reads the header of an image without decoding pixels. Without `apply_orientation` all images
+/// have orientation 1.
 ///
 /// Throws Error with empty path and place, which callers add: kDataLoss for damage and for bytes
 /// that are no image, kUnsupported, by name, for formats that are not decoded.
-ImageInfo probe_image(Bytes bytes);
+ImageInfo probe_image(Bytes bytes, bool apply_orientation = true);
 
 /// Decodes JPEG, PNG and WebP images, told apart by content, into 8-bit RGB.
 ///
@@ -117,6 +123,9 @@ class ImageDecoder {
   /// channels last or as large as the image. REQUIRES: the image is not larger.
   void decode_full(Bytes image, std::uint32_t width, std::uint32_t height, const PixelForm& form,
                    std::byte* out);
+
+  /// True if the image decoded last was cut off; see DecodeOptions::allow_truncated.
+  bool was_truncated() const noexcept;
 
  private:
   struct State;

@@ -25,6 +25,9 @@ struct PixelForm {
   DType dtype = DType::kUInt8;
   std::array<float, 4> mean = {0, 0, 0, 0};
   std::array<float, 4> std = {1, 1, 1, 1};
+  /// kRgb and kGrey: what is transparent shows `fill` behind it, as on a page. Else alpha is
+  /// dropped.
+  bool blend = false;
   /// Colour, as 8-bit RGBA, of what no pixel of the image covers: beside it in Fit::kLetterbox.
   std::array<std::uint8_t, 4> fill = {0, 0, 0, 255};
 

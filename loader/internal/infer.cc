@@ -57,13 +57,14 @@ bool try_samples(CorpusReader& reader, const LoaderOptions& options, const Use& 
 }
 
 // Gives `output` the type that its field has in `sample`. False if it may lack the field, and does.
-bool take_type(Output& output, const SampleView& sample, const std::string& path) {
+bool take_type(Output& output, const SampleView& sample, const std::string& path,
+               bool apply_orientation) {
   const FieldView* const field = find_field(sample, output);
   if (field == nullptr && output.optional) return false;
   try {
     if (field == nullptr) throw missing_field(sample, output);
     if (output.kind == OutputKind::kImage) {
-      const ImageInfo info = probe_image(field->bytes);
+      const ImageInfo info = probe_image(field->bytes, apply_orientation);
       output.row = output.pixels.row(info.width, info.height);
     } else {
       output.row = array_of(*field).type;
@@ -104,8 +105,9 @@ void resolve_outputs(CorpusReader& reader, LoaderOptions& options) {
   }
   for (Output& output : options.outputs) {
     if (!open_type(output)) continue;
-    const bool found = try_samples(
-        reader, options, [&](const SampleView& sample) { return take_type(output, sample, path); });
+    const bool found = try_samples(reader, options, [&](const SampleView& sample) {
+      return take_type(output, sample, path, options.apply_orientation);
+    });
     if (found) continue;
     throw Error(ErrorCode::kNotFound, path, "output \"" + escape(output.name) + "\"",
                 "none of the first " + std::to_string(std::min(reader.size(), kSamplesTried)) +

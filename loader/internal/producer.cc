@@ -38,7 +38,10 @@ Producer::Producer(const Corpus& corpus, const LoaderOptions& options, int worke
       options_(options),
       worker_(worker),
       places_(place_outputs(options.outputs, options.batch_size)),
-      decoder_(DecodeOptions{.mode = options.decode}),
+      decoder_({.mode = options.decode,
+                .max_pixels = options.max_pixels,
+                .apply_orientation = options.apply_orientation,
+                .allow_truncated = options.allow_truncated}),
       chosen_(options.outputs.size()),
       find_row_([this](std::string_view name) { return view_of(name); }) {
   // By name: adding or moving an output does not change the others' random numbers.
@@ -85,12 +88,14 @@ std::optional<ErrorInfo> Producer::try_sample(const SlotControl& slot, const Slo
     was_read = true;
     store_key(sample.key);
     const std::uint64_t read = now_ns();
+    truncated_ = false;
     for (output_ = 0; output_ < places_.size(); ++output_) produce_output(output_, sample);
     const std::uint64_t end = now_ns();
     std::uint64_t bytes = 0;
     for (const FieldView& field : sample.fields) bytes += field.bytes.size();
     add(stats.samples, 1);
     add(stats.bytes, bytes);
+    if (truncated_) add(stats.truncated, 1);
     add(stats.read_ns, read - begin);
     add(stats.produce_ns, end - read);
     if (end - begin > stats.slowest_ns.load(std::memory_order_relaxed)) {
@@ -143,7 +148,9 @@ void Producer::produce_output(std::size_t index, const SampleView& sample) {
   std::byte* const out = memory_.row(places_[index], row_);
   switch (output.kind) {
     case OutputKind::kImage:
-      return produce_image(index, *field);
+      produce_image(index, *field);
+      truncated_ = truncated_ || decoder_.was_truncated();
+      return;
     case OutputKind::kClass:
     case OutputKind::kScalar: {
       if (!is_array(*field)) return parse_number(as_text(field->bytes), output.row.dtype, out);
@@ -193,7 +200,8 @@ void Producer::produce_image(std::size_t index, const FieldView& field) {
 void Producer::produce_whole_image(std::size_t index, const FieldView& field) {
   const Output& output = options_.outputs[index];
   const OutputPlace& place = places_[index];
-  const ImageInfo info = probe_image(field.bytes);  // what does not fit is not decoded at all
+  const ImageInfo info = probe_image(
+      field.bytes, options_.apply_orientation);  // what does not fit is not decoded at all
   const ArrayType own = output.pixels.row(info.width, info.height);
   const bool fits = output.padding
                         ? own.shape[0] <= output.row.shape[0] && own.shape[1] <= output.row.shape[1]

@@ -79,6 +79,7 @@ class Producer {
   SlotMemory memory_;
   std::size_t row_ = 0;
   std::size_t output_ = 0;  // the output being made
+  bool truncated_ = false;  // one of its images was cut off
 
   long faults_ = 0;  // major page faults at the last look
   std::uint32_t samples_ = 0;

@@ -67,7 +67,9 @@ LoaderStats read_stats(const StatsFile& file) {
                              .cpu_ns = from.cpu_ns.load(),
                              .faults = from.faults.load(),
                              .slowest_ns = from.slowest_ns.load(),
-                             .slowest_sample = from.slowest_sample.load()});
+                             .slowest_sample = from.slowest_sample.load(),
+                             .truncated = from.truncated.load()});
+    stats.truncated += from.truncated.load();
   }
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
   stats.wanted_workers = static_cast<int>(file.wanted_workers.load());

@@ -27,6 +27,7 @@ struct alignas(64) StatsRow {
   std::atomic<std::uint64_t> sample;      ///< Being made, or last made.
   std::atomic<std::uint64_t> slowest_ns;
   std::atomic<std::uint64_t> slowest_sample;
+  std::atomic<std::uint64_t> truncated;  ///< Samples with images that were cut off.
 };
 
 struct StatsFile {

@@ -300,6 +300,52 @@ TEST_CASE("Masks are what Pillow's nearest resizing gives", "[mask]") {
   }
 }
 
+TEST_CASE("Loaders show cut images if they are told to, and count them", "[loader]") {
+  TemporaryFolder folder;
+  const std::string path = (folder / "data.tar").string();
+  {
+    const auto writer = find_format("tar").create(path, {});
+    for (int n = 0; n < 6; ++n) {
+      Sample sample("s" + std::to_string(n));
+      JpegLook look;
+      look.orientation = 6;
+      const std::string image = make_jpeg(kWidth, kHeight, 1, look);
+      sample.add("jpg", n % 3 == 0 ? image.substr(0, image.size() / 2) : image);
+      writer->write(sample.view());
+    }
+    writer->close();
+  }
+  LoaderOptions with;
+  with.batch_size = 3;
+  with.apply_orientation = false;
+  with.outputs = {image_output("image", 0, 0, "jpg"), geometry_output("geometry", "image")};
+  for (const int workers : {0, 2}) {
+    with.num_workers = workers;
+    with.allow_truncated = true;
+    Loader loader(path, with);
+    std::size_t samples = 0;
+    for (const Batch& batch : loader.epoch(0)) {
+      samples += batch.size();
+      CHECK(batch["image"].row.shape == std::vector<std::uint64_t>{kHeight, kWidth, 3});
+      CHECK(element<float>(batch["geometry"], 0) == kWidth);
+    }
+    CHECK(samples == 6);
+    CHECK(loader.stats().truncated >= 2);  // workers are ahead
+    if (workers == 0) CHECK(loader.stats().truncated == 2);
+    with.allow_truncated = false;
+    Loader strict(path, with);
+    CHECK(error_of([&] {
+            for (const Batch& batch : strict.epoch(0)) (void)batch;
+          }).code == ErrorCode::kDataLoss);
+    with.max_pixels = 100;
+    Loader limited(path, with);
+    CHECK(error_of([&] {
+            for (const Batch& batch : limited.epoch(0)) (void)batch;
+          }).code == ErrorCode::kResourceExhausted);
+    with.max_pixels = 1'000'000;
+  }
+}
+
 TEST_CASE("Masks that cannot follow are refused", "[mask]") {
   TemporaryFolder folder;
   const std::string path = (folder / "data.tar").string();

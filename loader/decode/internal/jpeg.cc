@@ -258,17 +258,19 @@ JpegDecoder::~JpegDecoder() { finish(); }
 
 void JpegDecoder::finish() noexcept {
   if (session_ == nullptr || session_->info.mem == nullptr) return;
+  truncated_ = session_->truncated;
   jpeg_destroy_decompress(&session_->info);
   session_->info.mem = nullptr;
 }
 
 void JpegDecoder::open(Bytes bytes, const DecodeOptions& options) {
   finish();
+  truncated_ = false;
   if (session_ == nullptr) session_ = std::make_unique<Session>();
   JpegSession& session = *session_;
   bytes_ = bytes;
   const bool opened =
-      create_session(session, options.max_scans) && guarded(session, [&] {
+      create_session(session, options) && guarded(session, [&] {
         jpeg_mem_src(&session.info, reinterpret_cast<const unsigned char*>(bytes.data()),
                      static_cast<unsigned long>(bytes.size()));
         jpeg_read_header(&session.info, TRUE);

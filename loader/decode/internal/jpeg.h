@@ -28,6 +28,8 @@ class JpegDecoder {
   /// What open() found; width and height after orientation.
   const ImageInfo& info() const noexcept { return info_; }
   Size stored() const noexcept { return stored_; }
+  /// True if the image read last was cut off, which the options allow.
+  bool truncated() const noexcept { return truncated_; }
 
   /// Decodes at full size, as stored, into `out` (stored().pixels() * 3 bytes): accurate integer
   /// DCT, fancy upsampling. With `grey`, all three are the luma that libjpeg gives.
@@ -61,6 +63,7 @@ class JpegDecoder {
   ImageInfo info_;
   Size stored_;
   Bytes bytes_;
+  bool truncated_ = false;
   PixelBuffer row_;
   std::unique_ptr<HuffmanTable[]> tables_;  // of DC, then of AC
 };

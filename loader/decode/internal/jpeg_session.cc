@@ -40,8 +40,16 @@ bool is_harmless(const jpeg_error_mgr& errors) noexcept {
   }
 }
 
+// Behind the end of a file libjpeg sees a mark of the end, which then comes too early.
+bool is_allowed(JpegSession& session, int code) noexcept {
+  if (!session.allow_truncated) return false;
+  if (code == JWRN_JPEG_EOF) session.truncated = true;
+  return session.truncated && (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER);
+}
+
 void emit_message(j_common_ptr info, int level) {
-  if (level < 0 && !is_harmless(*info->err)) give_up(info);
+  if (level >= 0 || is_harmless(*info->err)) return;
+  if (!is_allowed(session_of(info), info->err->msg_code)) give_up(info);
 }
 
 void check_progress(j_common_ptr info) {
@@ -72,9 +80,11 @@ bool is_unsupported(int code) noexcept {
 
 }  // namespace
 
-bool create_session(JpegSession& session, std::uint32_t max_scans) noexcept {
+bool create_session(JpegSession& session, const DecodeOptions& options) noexcept {
   session.info = {};
-  session.max_scans = max_scans;
+  session.max_scans = options.max_scans;
+  session.allow_truncated = options.allow_truncated;
+  session.truncated = false;
   session.failure = 0;
   session.message[0] = '\0';
   session.info.err = jpeg_std_error(&session.errors);

@@ -7,6 +7,7 @@
 #include <jerror.h>
 #include <jpeglib.h>
 #include <shardmill/formats/error.h>
+#include <shardmill/loader/decode/image.h>
 
 #include <cstdint>
 #include <string>
@@ -21,12 +22,14 @@ struct JpegSession {
   jpeg_progress_mgr progress;
   std::jmp_buf jump;
   std::uint32_t max_scans;
-  int failure;  ///< Code of the message that ended decoding.
+  bool allow_truncated;
+  bool truncated;  ///< The file ended too early, and that is allowed.
+  int failure;     ///< Code of the message that ended decoding.
   char message[JMSG_LENGTH_MAX];
 };
 
 /// Installs the error manager and creates the libjpeg object. False if that failed.
-bool create_session(JpegSession& session, std::uint32_t max_scans) noexcept;
+bool create_session(JpegSession& session, const DecodeOptions& options) noexcept;
 
 /// Returns the failure that a session recorded, in shardmill's words.
 Error session_error(const JpegSession& session);

@@ -35,6 +35,18 @@ void divide_by_alpha(std::uint8_t* rgba, std::size_t count) {
   }
 }
 
+// Only where colours are not multiplied with alpha any more.
+void PixelWriter::blend(const std::uint8_t* rgba, std::size_t count, std::uint8_t* out) const {
+  for (std::size_t i = 0; i < 4 * count; i += 4) {
+    const unsigned alpha = rgba[i + 3];
+    for (std::size_t c = 0; c < 3; ++c) {
+      const unsigned sum = rgba[i + c] * alpha + form_.fill[c] * (255 - alpha) + 127;
+      out[i + c] = static_cast<std::uint8_t>(sum / 255);
+    }
+    out[i + 3] = 255;
+  }
+}
+
 void PixelWriter::begin(const PixelForm& form, Size size, std::byte* out) {
   form_ = form;
   whole_ = place_ = size;
@@ -109,7 +121,7 @@ void PixelWriter::write_plain(const Planes& planes) {
 }
 
 void PixelWriter::write(const Planes& planes) {
-  if (plain()) return write_plain(planes);
+  if (plain() && !(form_.blend && planes.colors == PlaneColors::kRgba)) return write_plain(planes);
   const auto& [first, second, third, alpha] = planes.planes;
   const bool has_luma =
       planes.colors == PlaneColors::kGrey || planes.colors == PlaneColors::kYccFullRange;
@@ -182,6 +194,15 @@ void PixelWriter::write_rows(std::uint32_t y, std::uint32_t rows, const std::uin
 }
 
 void PixelWriter::emit_rgba(const Area& area, const std::uint8_t* rgba, std::size_t stride) {
+  if (form_.blend && form_.channels != Channels::kRgba) {
+    const std::size_t out_stride = std::size_t{area.width} * 4;
+    std::uint8_t* const out = blended_.reserve(out_stride * area.rows);
+    for (std::uint32_t y = 0; y < area.rows; ++y) {
+      blend(rgba + y * stride, area.width, out + y * out_stride);
+    }
+    rgba = out;
+    stride = out_stride;
+  }
   if (form_.channels == Channels::kGrey) {
     std::uint8_t* const grey = packed_.reserve(std::size_t{area.width} * area.rows);
     for (std::uint32_t y = 0; y < area.rows; ++y) {

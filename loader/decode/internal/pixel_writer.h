@@ -48,6 +48,7 @@ class PixelWriter {
   Area image_rows(std::uint32_t y, std::uint32_t rows) const noexcept {
     return {left_, top_ + y, place_.width, rows};
   }
+  void blend(const std::uint8_t* rgba, std::size_t count, std::uint8_t* out) const;
   void write_plain(const Planes& planes);
   void emit_rgba(const Area& area, const std::uint8_t* rgba, std::size_t stride);
   void emit_bytes(const Area& area, const std::uint8_t* rgba, std::size_t stride);
@@ -62,7 +63,7 @@ class PixelWriter {
   std::uint32_t left_ = 0, top_ = 0;
   std::byte* out_ = nullptr;
   Normalisation normalisation_{};
-  PixelBuffer rgba_, packed_;
+  PixelBuffer rgba_, packed_, blended_;
 };
 
 }  // namespace shardmill::internal

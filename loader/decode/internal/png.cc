@@ -241,7 +241,7 @@ ImageInfo probe_png(Bytes bytes) {
   return info_of(session);
 }
 
-void read_png(Bytes bytes, const DecodeOptions& options, std::size_t channels, PixelBuffer& buffer,
+bool read_png(Bytes bytes, const DecodeOptions& options, std::size_t channels, PixelBuffer& buffer,
               ImageInfo& info, Size& stored) {
   Session session{};
   const SessionCloser closer(session);
@@ -251,9 +251,10 @@ void read_png(Bytes bytes, const DecodeOptions& options, std::size_t channels, P
   info = info_of(session);
   std::uint8_t* out = buffer.reserve(stored.pixels() * channels);
   const std::size_t stride = stored.width * channels;
-  if (!read_pixels(session, out, stride, stored.height, channels == 4)) {
-    throw session_error(session);
-  }
+  if (options.allow_truncated) std::memset(out, 0, stride * stored.height);
+  if (read_pixels(session, out, stride, stored.height, channels == 4)) return true;
+  if (!options.allow_truncated || !session.truncated) throw session_error(session);
+  return false;
 }
 
 void read_png_labels(Bytes bytes, std::uint64_t max_pixels, PixelBuffer& buffer,

@@ -16,8 +16,8 @@ namespace shardmill::internal {
 ImageInfo probe_png(Bytes bytes);
 
 /// Decodes a PNG as stored into 8-bit RGB or, with 4 `channels`, RGBA in `buffer`; sets `info` and
-/// `stored`.
-void read_png(Bytes bytes, const DecodeOptions& options, std::size_t channels, PixelBuffer& buffer,
+/// `stored`. False if it was cut off, which the options allow: the rest is black.
+bool read_png(Bytes bytes, const DecodeOptions& options, std::size_t channels, PixelBuffer& buffer,
               ImageInfo& info, Size& stored);
 
 /// Decodes a PNG of one channel as stored, without scaling: palette indices, grey values.

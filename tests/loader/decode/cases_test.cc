@@ -42,6 +42,19 @@ TEST_CASE("Case 05: a half-downloaded JPEG is an error", "[decode][cases]") {
     CHECK(refusal(folder / name).cause == "truncated JPEG: Premature end of JPEG file");
   }
   CHECK(refusal(folder / "05/header_only.jpg").code == ErrorCode::kDataLoss);
+  // The lenient option: what is there, grey below, and the image says so.
+  ImageDecoder lenient({.allow_truncated = true});
+  const std::string cut = read_text(folder / "05/cut60.jpg");
+  const std::string no_end = read_text(folder / "05/no_eoi.jpg");
+  const ImageDecoder::Pixels some = lenient.decode_full(as_bytes(cut));
+  CHECK(lenient.was_truncated());
+  REQUIRE(some.height == 256);
+  for (std::size_t i = std::size_t{3} * 256 * 200; i < some.rgb.size(); ++i) {
+    REQUIRE(some.rgb[i] == 128);
+  }
+  const Image whole = decode(folder / "05/full.jpg");
+  const ImageDecoder::Pixels all = lenient.decode_full(as_bytes(no_end));
+  CHECK(std::equal(all.rgb.begin(), all.rgb.end(), whole.rgb.begin(), whole.rgb.end()));
 }
 
 TEST_CASE("Case 16: CMYK and YCCK become RGB, with and without Adobe's mark", "[decode][cases]") {
