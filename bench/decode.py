@@ -108,11 +108,14 @@ class Side:
 
     def __init__(self, command):
         environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore")
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, env=environment)
-        self.first = self.process.stdout.readline()
-        if not self.first:
-            raise RuntimeError(f"{command[0]} did not start")
+        with tempfile.TemporaryFile("w+") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                            stderr=log, text=True, env=environment)
+            self.first = self.process.stdout.readline()
+            if not self.first:
+                log.seek(0)
+                words = [line for line in log.read().splitlines() if line.strip()]
+                raise RuntimeError(f"{command[0]}: {words[-1] if words else 'did not start'}")
 
     def run(self, name):
         self.process.stdin.write(name + "\n")
@@ -199,6 +202,8 @@ def main():
     if sys.argv[1] == "side":
         return run_side(*sys.argv[2:])
     folder, repeats, bench, ffcv = sys.argv[1:]
+    if not read_images(folder):
+        sys.exit(f"{folder}: no JPEGs")
     subprocess.run([bench, folder, repeats], check=True)
     with tempfile.TemporaryDirectory() as webps:
         make_webps(folder, webps)

@@ -229,6 +229,9 @@ int main(int argc, char** argv) {
   compare("JPEG, centre crop", jpegs, repeats, tj, bare_jpeg, fast.cover(), 0.93);
   compare("JPEG, random crop and flip", jpegs, repeats, tj, bare_jpeg, fast.random_crop(), 1.22);
   compare("large JPEG, centre crop", large, repeats, tj, bare_jpeg, fast.cover(), 1.8);
+  if (large.empty() && !jpegs.empty()) {
+    std::printf("large JPEG, centre crop            skipped: none has %u pixels a side\n", kLarge);
+  }
   compare("WebP, centre crop", webps, repeats, "WebPDecodeRGB", bare_webp, fast.cover(), 1.0);
   compare("JPEG, float32 NCHW normalised", jpegs, repeats, "uint8 NHWC", fast.cover(),
           fast.cover(shardmill::imagenet_form()), 0.95);
