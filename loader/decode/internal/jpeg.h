@@ -12,10 +12,12 @@
 
 namespace shardmill::internal {
 
+struct JpegSession;
+
 /// Decodes JPEG with libjpeg-turbo. One thread.
 ///
-/// open(), then at most one that reads. Each image gets a libjpeg object of
-/// its own: tables that one image defined are never there for the next.
+/// open(), then at most one that reads. Each image gets a libjpeg object of its own: tables that
+/// one image defined are never there for the next.
 class JpegDecoder {
  public:
   JpegDecoder();
@@ -54,12 +56,11 @@ class JpegDecoder {
   Planes libjpeg_planes(const PlanesRequest& request, PixelBuffer& buffer);
 
  private:
-  struct Session;
   void finish() noexcept;
   bool prepare_scan(Scan& scan);
   void prepare_skipping(const Scan& scan);
 
-  std::unique_ptr<Session> session_;
+  std::unique_ptr<JpegSession> session_;
   ImageInfo info_;
   Size stored_;
   Bytes bytes_;
