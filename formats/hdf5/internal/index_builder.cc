@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "formats/hdf5/internal/catalog.h"
-#include "formats/hdf5/internal/chunk_table.h"
 #include "formats/hdf5/internal/object_header.h"
+#include "formats/hdf5/internal/row_locator.h"
 #include "formats/hdf5/internal/row_type.h"
 #include "formats/hdf5/internal/sets.h"
 #include "formats/hdf5/internal/structure.h"
@@ -17,10 +17,7 @@ namespace shardmill::hdf5 {
 
 namespace {
 
-// Comparing with the library needs memory for a whole chunk; larger ones are left to it.
-constexpr std::uint64_t kMaxComparedChunk = 64u << 20;
-constexpr std::uint64_t kLargeChunk = 1u << 20;  // the library's own cache
-constexpr std::ptrdiff_t kMaxMembers = 8;        // compounds in compounds
+constexpr std::ptrdiff_t kMaxMembers = 8;  // compounds in compounds
 
 class Builder {
  public:
@@ -28,7 +25,8 @@ class Builder {
       : path_(path),
         inner_(inner),
         bytes_(path, Access::kRead),
-        base_(check_superblock(bytes_).base) {
+        base_(check_superblock(bytes_).base),
+        locate_(path_, bytes_, base_, index_) {
     file_ = open_for_reading(path);
     index_.file_size = bytes_.size();
   }
@@ -181,8 +179,8 @@ class Builder {
                   "store them as int64");
     }
     ColumnRecord column = new_column(name, is_class ? ColumnKind::kClass : ColumnKind::kArray);
-    set_type(column, row_of(dataset));
-    column.data = extent(dataset);
+    set_type(column, RowLocator::row_of(dataset));
+    column.data = locate_.extent(dataset);
     add_present(name, column);
     index_.columns.push_back(column);
   }
@@ -198,7 +196,7 @@ class Builder {
     check_rows(name, dataset.dims[0], index_.samples);
     ColumnRecord column = new_column(name, ColumnKind::kSequence);
     column.heap_base = base_;
-    column.data = references(dataset);
+    column.data = locate_.references(dataset);
     add_present(name, column);
     index_.columns.push_back(column);
   }
@@ -214,7 +212,7 @@ class Builder {
     if (!dataset.element || dataset.element->dtype != dtype || dataset.dims.size() != 1) {
       damaged(dataset.place(), "it must be a vector of " + std::string(dtype_name(dtype)));
     }
-    return extent(dataset);
+    return locate_.extent(dataset);
   }
 
   // ---- other people's files ----
@@ -312,8 +310,9 @@ class Builder {
     const bool member = source != dataset.name;
     if (row.varies()) {
       column.dtype = static_cast<std::uint64_t>(row.dtype);
-      if (member || row.kind == RowKind::kNumberSequence) return library_extent(dataset, 1, source);
-      return references(dataset);
+      if (member || row.kind == RowKind::kNumberSequence)
+        return locate_.library_extent(dataset, 1, source);
+      return locate_.references(dataset);
     }
     std::vector<std::uint64_t> shape(dataset.dims.begin() + 1, dataset.dims.end());
     shape.insert(shape.end(), row.inner.begin(), row.inner.end());
@@ -325,10 +324,9 @@ class Builder {
     } else {
       column.dtype = static_cast<std::uint64_t>(row.padding);
     }
-    return member ? library_extent(dataset, bytes, source) : extent(dataset, bytes, row.exact);
+    return member ? locate_.library_extent(dataset, bytes, source)
+                  : locate_.extent(dataset, bytes, row.exact);
   }
-
-  // ---- where the rows of a dataset lie ----
 
   ColumnRecord new_column(const std::string& name, ColumnKind kind) {
     ColumnRecord column;
@@ -345,153 +343,6 @@ class Builder {
     index_.words.insert(index_.words.end(), row.shape.begin(), row.shape.end());
   }
 
-  ExtentRecord library_extent(const OpenDataset& dataset, std::uint64_t row_bytes,
-                              const std::string& source) {
-    if (dataset.elsewhere()) {
-      unsupported(dataset.place(), "its values lie in other files (external or virtual storage)",
-                  "copy them into one file");
-    }
-    ExtentRecord record;
-    record.storage = Storage::kLibrary;
-    record.rows = dataset.dims[0];
-    record.row_bytes = row_bytes;
-    record.path_at = index_.add_text(source);
-    record.path_size = source.size();
-    check_filters(dataset, path_);  // now, and not at the first read in a worker
-    warn_of_large_chunks(dataset);
-    return record;
-  }
-
-  ExtentRecord references(const OpenDataset& dataset) {
-    ExtentRecord record = extent(dataset, kReferenceBytes, true);
-    if (record.storage == Storage::kLibrary) record.row_bytes = 1;
-    return record;
-  }
-
-  // Every row of such a chunk that is read alone unpacks all of them.
-  void warn_of_large_chunks(const OpenDataset& dataset) {
-    if (dataset.filters.empty() || dataset.chunk.empty() || dataset.chunk[0] < 2) return;
-    std::uint64_t bytes = H5Tget_size(dataset.type.get());
-    for (const std::uint64_t extent : dataset.chunk) {
-      if (__builtin_mul_overflow(bytes, extent, &bytes)) return;
-    }
-    if (bytes <= kLargeChunk) return;
-    const std::string text = dataset.place() + ": its filtered chunks hold " +
-                             std::to_string(dataset.chunk[0]) + " rows, " + std::to_string(bytes) +
-                             " bytes: in random order each row unpacks a chunk; shuffle in blocks, "
-                             "or convert it";
-    if (std::find(index_.warnings.begin(), index_.warnings.end(), text) == index_.warnings.end()) {
-      index_.warnings.push_back(text);
-    }
-  }
-
-  static ArrayType row_of(const OpenDataset& dataset) {
-    return {dataset.element->dtype, {dataset.dims.begin() + 1, dataset.dims.end()}};
-  }
-
-  ExtentRecord extent(const OpenDataset& dataset) {
-    return extent(dataset, row_of(dataset).bytes(), dataset.element->exact);
-  }
-
-  ExtentRecord extent(const OpenDataset& dataset, std::uint64_t row_bytes, bool exact) {
-    ExtentRecord record;
-    record.rows = dataset.dims[0];
-    record.row_bytes = row_bytes;
-    std::uint64_t total = 0;
-    if (__builtin_mul_overflow(record.rows, record.row_bytes, &total)) {
-      damaged(dataset.place(), "absurd shape");
-    }
-    record.path_at = index_.add_text(dataset.name);
-    record.path_size = dataset.name.size();
-    const bool plain = exact && dataset.filters.empty() && !dataset.elsewhere();
-    if (total == 0) {
-      record.storage = Storage::kContiguous;  // nothing to find
-      return record;
-    }
-    if (plain && dataset.layout == H5D_CONTIGUOUS && contiguous(dataset, total, record)) {
-      return record;
-    }
-    if (plain && dataset.layout == H5D_CHUNKED && chunked(dataset, record)) return record;
-    return library_extent(dataset, record.row_bytes, dataset.name);
-  }
-
-  bool contiguous(const OpenDataset& dataset, std::uint64_t total, ExtentRecord& record) {
-    const haddr_t at = H5Dget_offset(dataset.dataset.get());
-    // With a user block the library adds its size to "no address", too, which wraps around.
-    if (at == HADDR_UNDEF || at < base_) return fill_values(dataset);
-    if (at > bytes_.size() || total > bytes_.size() - at) {
-      damaged(dataset.place(), "its values end at " + std::to_string(at + total) +
-                                   ", the file at " + std::to_string(bytes_.size()) + " bytes");
-    }
-    record.storage = Storage::kContiguous;
-    record.at = at;
-    return true;
-  }
-
-  // Elements that were never written have the fill value. Our writers write all of them.
-  bool fill_values(const OpenDataset& dataset) const {
-    if (index_.layout == Layout::kShardmill) {
-      damaged(dataset.place(), "some of its values are not in the file");
-    }
-    return false;
-  }
-
-  bool chunked(const OpenDataset& dataset, ExtentRecord& record) {
-    if (!std::equal(dataset.dims.begin() + 1, dataset.dims.end(), dataset.chunk.begin() + 1)) {
-      return false;  // rows are cut into pieces
-    }
-    ChunkGrid grid;
-    grid.base = base_;
-    grid.rank = static_cast<unsigned>(dataset.dims.size());
-    grid.chunk_rows = dataset.chunk[0];
-    if (grid.chunk_rows == 0 ||
-        __builtin_mul_overflow(grid.chunk_rows, record.row_bytes, &grid.chunk_bytes) ||
-        grid.chunk_bytes > kMaxComparedChunk) {
-      return false;
-    }
-    grid.chunks = (record.rows - 1) / grid.chunk_rows + 1;
-    H5O_info_t info{};
-    if (H5Oget_info(dataset.dataset.get(), &info) < 0) {
-      fail_reading(path_, dataset.place(), "cannot read the object's header");
-    }
-    const auto table = read_chunk_table(bytes_, info.addr, grid, dataset.place());
-    if (!table) return false;
-    if (std::find(table->begin(), table->end(), kNoChunk) != table->end()) {
-      return fill_values(dataset);
-    }
-    compare(dataset, grid, *table);
-    record.storage = Storage::kChunked;
-    record.chunk_rows = grid.chunk_rows;
-    record.at = index_.words.size();
-    index_.words.insert(index_.words.end(), table->begin(), table->end());
-    return true;
-  }
-
-  // The library must find the same bytes in the first, the middle and the last chunk.
-  void compare(const OpenDataset& dataset, const ChunkGrid& grid,
-               const std::vector<std::uint64_t>& table) {
-    std::vector<std::byte> theirs(grid.chunk_bytes);
-    for (const std::size_t i : {std::size_t{0}, table.size() / 2, table.size() - 1}) {
-      std::array<hsize_t, H5S_MAX_RANK> offset{};
-      offset[0] = i * grid.chunk_rows;
-      std::uint32_t mask = 0;
-      hsize_t stored = 0;
-      if (H5Dget_chunk_storage_size(dataset.dataset.get(), offset.data(), &stored) < 0 ||
-          stored != grid.chunk_bytes) {
-        damaged(dataset.place(), "chunk of unexpected size");
-      }
-      if (H5Dread_chunk(dataset.dataset.get(), H5P_DEFAULT, offset.data(), &mask, theirs.data()) <
-          0) {
-        fail_reading(path_, dataset.place(), "cannot read a chunk");
-      }
-      bytes_.release();
-      const Bytes ours = bytes_.bytes(table[i], grid.chunk_bytes);
-      if (std::memcmp(ours.data(), theirs.data(), ours.size()) != 0) {
-        damaged(dataset.place(), "chunk " + std::to_string(i) + " is not where its address says");
-      }
-    }
-  }
-
   const std::string& path_;
   const std::string& inner_;
   std::string first_left_out_;
@@ -500,6 +351,7 @@ class Builder {
   FileHandle file_;
   GroupHandle root_;
   IndexBuilder index_;
+  RowLocator locate_;
 };
 
 }  // namespace
