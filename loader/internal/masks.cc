@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include "loader/decode/internal/exif.h"
 #include "loader/internal/fields.h"
 #include "loader/internal/numbers.h"
 
@@ -41,13 +42,11 @@ struct Steps {
 Steps steps_of(std::uint32_t orientation, std::uint64_t width, std::uint64_t height) {
   const auto w = static_cast<std::ptrdiff_t>(width);
   const auto h = static_cast<std::ptrdiff_t>(height);
-  const bool from_right =
-      orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
-  const bool from_bottom =
-      orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
-  const std::ptrdiff_t across = from_right ? -1 : 1;
-  const std::ptrdiff_t along = from_bottom ? -w : w;
-  const std::ptrdiff_t first = (from_right ? w - 1 : 0) + (from_bottom ? (h - 1) * w : 0);
+  const bool right = from_right(orientation);
+  const bool bottom = from_bottom(orientation);
+  const std::ptrdiff_t across = right ? -1 : 1;
+  const std::ptrdiff_t along = bottom ? -w : w;
+  const std::ptrdiff_t first = (right ? w - 1 : 0) + (bottom ? (h - 1) * w : 0);
   if (orientation >= 5) return {along, across, first};
   return {across, along, first};
 }
