@@ -165,6 +165,7 @@ class Conversion {
     stored_ = std::move(made);
     report_.samples = stored_->plan.order.size();
     report_.bytes = stored_->plan.forecast_bytes;
+    report_.bytes_plus_minus = stored_->plan.forecast_plus_minus;
     describe(stored_->plan);
     if (options_.dry_run) return report_skipped(stored_->plan, {}, options_, report_);
     internal::SpaceGuard(destination_.path(), options_.reserve)

@@ -21,8 +21,11 @@ struct ImageSize {
 
 /// What becomes of a sample's image field.
 enum class ImageOutput : std::uint8_t {
-  kKeep,  ///< The stored bytes.
-  kRaw,   ///< Decoded: field `npy`, uint8 height × width × 3, of ConvertOptions::image_size.
+  kKeep,  ///< The stored bytes; encoded again, in their format, only where the size changes.
+  kRaw,   ///< Decoded: field `npy`, uint8 height × width × 3; all images must be of one size.
+  kJpeg,  ///< Encoded again: field `jpg`.
+  kWebp,
+  kPng,
 };
 
 /// A number, or a share of something.
@@ -81,8 +84,11 @@ struct ConvertOptions {
   std::uint64_t shard_samples = 0;  ///< Samples a shard, exactly; 0: by shard_bytes.
   std::string name = "shard";       ///< Shards are called NAME-000000.SUFFIX.
   ImageOutput image_output = ImageOutput::kKeep;
-  std::optional<ImageSize> image_size = {};  ///< Needed by, and only for, ImageOutput::kRaw.
-  bool hdf5_vlen = false;  ///< HDF5: byte strings as variable-length uint8, for existing code.
+  std::optional<ImageSize> image_size = {};  ///< Exactly: images cover it, cut in the centre.
+  std::uint32_t image_shorter = 0;           ///< Or: the shorter side, never enlarged; 0: as it is.
+  int quality = 90;                          ///< Of JPEG and WebP, 1 to 100.
+  bool check_decode = false;  ///< Every image must decode, also where its bytes are kept.
+  bool hdf5_vlen = false;     ///< HDF5: byte strings as variable-length uint8, for existing code.
 
   // How it is done; none of this changes a byte of the result.
   int jobs = 0;            ///< Processes; 0: one per usable CPU; 1: the calling process alone.
@@ -121,8 +127,9 @@ struct ConvertTotals {
 struct ConvertReport {
   std::uint64_t samples = 0;
   std::uint64_t shards = 0;
-  std::uint64_t bytes = 0;         ///< Of the shard files; a forecast without a run.
-  std::uint64_t source_bytes = 0;  ///< Of the payloads read.
+  std::uint64_t bytes = 0;             ///< Of the shard files; a forecast without a run.
+  std::uint64_t bytes_plus_minus = 0;  ///< How far a forecast of encoded images may be off.
+  std::uint64_t source_bytes = 0;      ///< Of the payloads read.
   double seconds = 0;
   std::string content_digest;         ///< As in the manifest; empty for a dry run.
   std::vector<std::string> warnings;  ///< All that went to Observer::warning.

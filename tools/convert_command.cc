@@ -5,6 +5,7 @@
 #include <shardmill/loader/system/ranks.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -18,17 +19,23 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Parses `WxH`.
-ImageSize parse_image_size(const std::string& text) {
-  ImageSize size;
-  const char* end = text.data() + text.size();
-  const auto width = std::from_chars(text.data(), end, size.width);
-  const bool cross = width.ec == std::errc() && width.ptr != end && *width.ptr == 'x';
-  const auto height = std::from_chars(cross ? width.ptr + 1 : end, end, size.height);
-  if (!cross || height.ec != std::errc() || height.ptr != end) {
-    throw CLI::ValidationError("--image-size", "\"" + text + "\" is not WxH, for example 224x224");
+// Parses `N` or `WxH`.
+void parse_image_size(const std::string& text, ConvertOptions& options) {
+  std::array<std::uint32_t, 2> sides{};
+  const char* const end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, sides[0]);
+  const bool one = first.ec == std::errc() && first.ptr == end && sides[0] > 0;
+  if (one) {
+    options.image_shorter = sides[0];
+    return;
   }
-  return size;
+  const bool cross = first.ec == std::errc() && *first.ptr == 'x';
+  const auto second = std::from_chars(cross ? first.ptr + 1 : end, end, sides[1]);
+  if (!cross || second.ec != std::errc() || second.ptr != end) {
+    throw CLI::ValidationError("--image-size",
+                               "\"" + text + "\" is neither N nor WxH, for example 256 or 224x224");
+  }
+  options.image_size = ImageSize{sides[0], sides[1]};
 }
 
 // Parses a number or a share such as `0.1%`; with `sizes` also `64M`.
@@ -86,13 +93,19 @@ class ConvertCommand : public Command {
     app.add_option("--limit", options_.limit, "Take only N samples, chosen by the seed")
         ->type_name("N");
     app.add_option_function<std::string>(
-           "--image-size",
-           [this](const std::string& text) { options_.image_size = parse_image_size(text); },
-           "Size of decoded images: covers it, centre crop")
-        ->type_name("WxH");
-    app.add_option("--image-format", image_format_, "keep: bytes as stored; raw: decoded arrays")
-        ->type_name("keep|raw")
-        ->check(CLI::IsMember({"keep", "raw"}));
+           "--image-size", [this](const std::string& text) { parse_image_size(text, options_); },
+           "Shorter side, never enlarged; or exact size, centre crop")
+        ->type_name("N|WxH");
+    app.add_option("--image-format", image_format_,
+                   "keep: stored bytes; raw: decoded arrays; else encoded again")
+        ->type_name("keep|jpeg|webp|png|raw")
+        ->check(CLI::IsMember({"keep", "jpeg", "webp", "png", "raw"}));
+    app.add_option("--quality", options_.quality, "Of JPEG and WebP, 1 to 100")
+        ->type_name("Q")
+        ->capture_default_str();
+    app.add_option("--check", check_, "decode: every image must decode")
+        ->type_name("decode")
+        ->check(CLI::IsMember({"decode"}));
     app.add_option("--hdf5-layout", hdf5_layout_,
                    "Byte strings in HDF5: flat (data and offsets) or vlen (rows)")
         ->type_name("flat|vlen")
@@ -112,7 +125,12 @@ class ConvertCommand : public Command {
     take_paths();
     take_ranks(console);
     options_.hdf5_vlen = hdf5_layout_ == "vlen";
-    if (image_format_ == "raw") options_.image_output = ImageOutput::kRaw;
+    options_.image_output = image_format_ == "raw"    ? ImageOutput::kRaw
+                            : image_format_ == "jpeg" ? ImageOutput::kJpeg
+                            : image_format_ == "webp" ? ImageOutput::kWebp
+                            : image_format_ == "png"  ? ImageOutput::kPng
+                                                      : ImageOutput::kKeep;
+    options_.check_decode = check_ == "decode";
     if (on_error_ == "skip") options_.on_error = OnError::kSkip;
     for (const CLI::Option* option : app_->get_options()) {
       if (option->count() > 0 && !option->get_lnames().empty()) {
@@ -312,6 +330,9 @@ class ConvertCommand : public Command {
         human_count(report.samples), human_count(report.shards), human_bytes(report.source_bytes),
         options_.dry_run || options_.plan_only ? "about " : "", human_bytes(report.bytes),
         options_.format.empty() ? "shards" : options_.format, report.seconds));
+    if (report.bytes_plus_minus > 0) {
+      console.note("measured on some images: ± " + human_bytes(report.bytes_plus_minus));
+    }
     if (report.bytes > 0 && report.source_bytes > 0) {
       console.note(fmt::format(
           "the result takes {:.1f} % of the source's {}",
@@ -355,6 +376,7 @@ class ConvertCommand : public Command {
     for (const std::string& pattern : report.shard_patterns) {
       json["shard_patterns"].push_back(escape(pattern));
     }
+    if (options_.dry_run) json["bytes_plus_minus"] = report.bytes_plus_minus;
     if (report.shard_patterns.size() == 1) json["shard_pattern"] = json["shard_patterns"][0];
     if (options_.world_size > 1) json["rank"] = options_.rank;
     if (report.total) {
@@ -368,10 +390,23 @@ class ConvertCommand : public Command {
     return json;
   }
 
+  // Lists and arrays are sources, but no datasets.
+  static bool is_dataset(const std::string& source) {
+    for (const char* suffix : {".csv", ".tsv", ".jsonl", ".ndjson", ".npy", "-ubyte"}) {
+      if (source.ends_with(suffix)) return false;
+    }
+    return true;
+  }
+
   // Proves the conversion lossless where it should be; else shows what was made.
   std::string next_command() const {
     const bool same = options_.sources.size() == 1 && options_.sources[0] != "-" &&
-                      options_.limit == 0 && image_format_ == "keep";
+                      options_.limit == 0 && options_.image_output == ImageOutput::kKeep &&
+                      !options_.image_size && options_.image_shorter == 0 &&
+                      options_.fields.empty() && options_.rename.empty() && options_.pack == 0 &&
+                      options_.pairs.empty() && options_.seq_len == 0 && options_.split.empty() &&
+                      options_.classes.empty() && options_.on_error == OnError::kFail &&
+                      is_dataset(options_.sources[0]);
     const std::string dest = shell_word(options_.destination.string());
     return same ? "shardmill verify " + shell_word(options_.sources[0]) + " " + dest
                 : "shardmill inspect " + dest;
@@ -384,6 +419,7 @@ class ConvertCommand : public Command {
   bool array_ = false;
   std::string kind_;
   std::string image_format_ = "keep";
+  std::string check_;
   std::string hdf5_layout_ = "flat";
   std::string on_error_ = "fail";
   ConvertOptions options_;

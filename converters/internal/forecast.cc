@@ -50,10 +50,12 @@ std::uint64_t forecast_sample(const std::string& format, const SampleView& sampl
   return bytes;
 }
 
-std::uint64_t forecast_shard(const std::string& format) noexcept {
-  if (format == "tar") return 1024;
+std::uint64_t forecast_shard(const std::string& format, std::uint64_t bytes) noexcept {
+  if (format == "tar") return 6 << 10;  // the end, and half a record
   if (format == "lmdb") return 4 * kPage;
-  return format == "hdf5" ? 7 << 18 : kPage;  // HDF5: a block of metadata, the rest of a chunk
+  if (format != "hdf5") return kPage;
+  // Byte strings lie in chunks of 1 MiB, of which the last is half empty.
+  return bytes < (1 << 20) ? 4 * kPage : 7 << 18;
 }
 
 SpaceGuard::SpaceGuard(const fs::path& directory, const Amount& reserve)

@@ -12,8 +12,8 @@ namespace shardmill::internal {
 
 /// Returns about how many bytes of a shard in `format` this sample takes.
 std::uint64_t forecast_sample(const std::string& format, const SampleView& sample) noexcept;
-/// Returns what a shard takes besides.
-std::uint64_t forecast_shard(const std::string& format) noexcept;
+/// Returns what a shard with so many bytes of samples takes besides.
+std::uint64_t forecast_shard(const std::string& format, std::uint64_t bytes) noexcept;
 
 /// Watches the space of a destination's filesystem.
 class SpaceGuard {

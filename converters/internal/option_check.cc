@@ -98,17 +98,18 @@ void check_options(const ConvertOptions& options) {
     wrong_option("--name", "\"" + escape(options.name) + "\" cannot begin the names of shards",
                  "use letters, digits, '-' and '_'");
   }
-  const bool raw = options.image_output == ImageOutput::kRaw;
-  if (raw && !options.image_size) {
-    wrong_option("--image-format", "raw needs the size of the arrays", "add --image-size WxH");
-  }
-  if (!raw && options.image_size) {
-    wrong_option("--image-size", "images are stored as they are unless they are decoded",
-                 "add --image-format raw");
-  }
-  if (raw && (options.image_size->width == 0 || options.image_size->height == 0 ||
-              options.image_size->width > 16384 || options.image_size->height > 16384)) {
+  const auto bad_side = [](std::uint32_t side) { return side == 0 || side > 16384; };
+  const auto& size = options.image_size;
+  if ((size && (bad_side(size->width) || bad_side(size->height))) ||
+      (options.image_shorter > 0 && bad_side(options.image_shorter))) {
     wrong_option("--image-size", "sides must lie between 1 and 16384", "for example 224x224");
+  }
+  if (size && options.image_shorter > 0) {
+    wrong_option("--image-size", "is either one side or both", "give N or WxH");
+  }
+  if (options.quality < 1 || options.quality > 100) {
+    wrong_option("--quality", std::to_string(options.quality) + " is not between 1 and 100",
+                 "90 is the default");
   }
 }
 

@@ -90,15 +90,44 @@ std::string sources_text(const ConvertOptions& options) {
   return pack_texts(specs);
 }
 
-std::string size_text(const std::optional<ImageSize>& size) {
+std::string size_text(const ConvertOptions& options) {
+  if (options.image_shorter > 0) return std::to_string(options.image_shorter);
+  const auto& size = options.image_size;
   return size ? std::to_string(size->width) + "x" + std::to_string(size->height) : std::string();
 }
 
-std::optional<ImageSize> size_of(const std::string& text) {
-  if (text.empty()) return std::nullopt;
+void set_size(ConvertOptions& options, const std::string& text) {
+  options.image_size.reset();
+  options.image_shorter = 0;
+  if (text.empty()) return;
   const std::size_t cross = text.find('x');
-  return ImageSize{static_cast<std::uint32_t>(std::stoul(text.substr(0, cross))),
-                   static_cast<std::uint32_t>(std::stoul(text.substr(cross + 1)))};
+  const auto first = static_cast<std::uint32_t>(std::stoul(text));
+  if (cross == std::string::npos) {
+    options.image_shorter = first;
+  } else {
+    options.image_size =
+        ImageSize{first, static_cast<std::uint32_t>(std::stoul(text.substr(cross + 1)))};
+  }
+}
+
+constexpr std::pair<ImageOutput, const char*> kImageWords[] = {{ImageOutput::kKeep, "keep"},
+                                                               {ImageOutput::kRaw, "raw"},
+                                                               {ImageOutput::kJpeg, "jpeg"},
+                                                               {ImageOutput::kWebp, "webp"},
+                                                               {ImageOutput::kPng, "png"}};
+
+const char* image_word(ImageOutput output) {
+  for (const auto& [known, word] : kImageWords) {
+    if (known == output) return word;
+  }
+  return "keep";
+}
+
+ImageOutput image_output_of(const std::string& text) {
+  for (const auto& [known, word] : kImageWords) {
+    if (text == word) return known;
+  }
+  return ImageOutput::kKeep;
 }
 
 const std::vector<Entry>& entries() {
@@ -121,15 +150,13 @@ const std::vector<Entry>& entries() {
        [](Options& o, const std::string& text) { o.shard_samples = std::stoull(text); }},
       {"--name", [](const Options& o) { return o.name; },
        [](Options& o, const std::string& text) { o.name = text; }},
-      {"--image-format",
-       [](const Options& o) {
-         return std::string(o.image_output == ImageOutput::kRaw ? "raw" : "keep");
-       },
-       [](Options& o, const std::string& text) {
-         o.image_output = text == "raw" ? ImageOutput::kRaw : ImageOutput::kKeep;
-       }},
-      {"--image-size", [](const Options& o) { return size_text(o.image_size); },
-       [](Options& o, const std::string& text) { o.image_size = size_of(text); }},
+      {"--image-format", [](const Options& o) { return std::string(image_word(o.image_output)); },
+       [](Options& o, const std::string& text) { o.image_output = image_output_of(text); }},
+      {"--image-size", size_text, set_size},
+      {"--quality", [](const Options& o) { return std::to_string(o.quality); },
+       [](Options& o, const std::string& text) { o.quality = std::stoi(text); }},
+      {"--check", [](const Options& o) { return std::string(o.check_decode ? "decode" : ""); },
+       [](Options& o, const std::string& text) { o.check_decode = text == "decode"; }},
       {"--root",
        [](const Options& o) {
          return o.list_root.empty() ? std::string() : absolute(o.list_root.string());

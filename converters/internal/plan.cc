@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <map>
 
@@ -18,7 +19,6 @@ namespace shardmill::internal {
 namespace {
 
 constexpr std::uint64_t kProgressEvery = 256;  // samples
-constexpr std::uint64_t kSmallShard = 16 << 10;
 
 struct KeyHash {
   std::uint64_t high;
@@ -181,7 +181,7 @@ SkippedSample skipped_sample(const ErrorInfo& info) {
 }
 
 void add_part(ConvertPlan& plan, std::string name, Scan& scan, const SourceSet& sources,
-              const ConvertOptions& options, bool all) {
+              const ConvertOptions& options, const Transform& transform, bool all) {
   const bool class_sorted = !options.shuffle && scan.fields.class_sorted();
   PlannedPart& part = plan.parts.emplace_back();
   part.name = std::move(name);
@@ -189,7 +189,7 @@ void add_part(ConvertPlan& plan, std::string name, Scan& scan, const SourceSet& 
   part.manifest.format = options.format;
   part.manifest.classes = sources.classes();
   part.manifest.libraries = library_versions(find_format(options.format));
-  part.manifest.fields = Transform(options).fields(scan.fields.fields(), sources.name());
+  part.manifest.fields = transform.fields(scan.fields.fields(), sources.name());
   if (class_sorted) part.manifest.order = "class-sorted";
   if (all) scan.numbers.clear();
   plan.order.add(scan.sizes.size(), std::move(scan.numbers), options.shuffle);
@@ -219,6 +219,44 @@ std::size_t part_of(const KeyHash& hash, const ConvertOptions& options) {
   return options.split.size() - 1;
 }
 
+// Forecasts from some samples, evenly spread, what converted images take.
+void measure(const SourceSet& sources, const ConvertOptions& options, Transform& transform,
+             ConvertPlan& plan) {
+  constexpr std::uint64_t kMost = 48;
+  SourceReader reader(sources, options);
+  const std::uint64_t size = plan.order.size();
+  const std::uint64_t count = std::min(size, kMost);
+  double sum = 0;
+  double squares = 0;
+  double measured = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t n = plan.order(i * size / count);
+    try {
+      SampleView sample;
+      reader.read(n, sample);
+      const auto bytes = static_cast<double>(
+          forecast_sample(options.format, transform.apply(sample, sources.shard_path(n))));
+      sum += bytes;
+      squares += bytes * bytes;
+      ++measured;
+    } catch (const Error&) {
+      // What is wrong with it is told when it is written.
+    }
+  }
+  if (measured == 0) return;
+  const double mean = sum / measured;
+  const double variance = std::max(0.0, squares / measured - mean * mean);
+  const auto all = static_cast<double>(size);
+  plan.forecast_bytes = static_cast<std::uint64_t>(mean * all);
+  for (const PlannedShard& shard : plan.shards) {
+    const auto bytes = static_cast<std::uint64_t>(mean * static_cast<double>(shard.samples));
+    plan.forecast_bytes += forecast_shard(options.format, bytes);
+  }
+  if (count < size) {
+    plan.forecast_plus_minus = static_cast<std::uint64_t>(2 * std::sqrt(variance / measured) * all);
+  }
+}
+
 void check_fields(const Scan& scan, const ConvertOptions& options) {
   const std::vector<FieldSummary> found = scan.fields.fields();
   for (const std::string& wanted : options.fields) {
@@ -237,12 +275,14 @@ void check_fields(const Scan& scan, const ConvertOptions& options) {
 ConvertPlan make_plan(const SourceSet& sources, const ConvertOptions& options,
                       const Observer& observer) {
   ConvertPlan plan;
+  Transform transform(options);
   std::vector<Scan> scans(std::max<std::size_t>(1, options.split.size()));
   Scan all;  // of which only hashes, numbers and fields are used
   const std::vector<std::uint64_t> candidates = choose(sources.size(), options);
   const auto visit = [&](std::uint64_t n, const SampleView& sample) {
     check_source_key(sample.key, sources, n);
     const KeyHash hash = hash_key(sample.key);
+    if (!transform.raw()) transform.learn(sample, sources.shard_path(n));
     Scan& scan = scans[part_of(hash, options)];
     const std::uint64_t size = scan.fields.add(sample);
     if (scans.size() > 1) all.fields.add(sample);
@@ -277,12 +317,12 @@ ConvertPlan make_plan(const SourceSet& sources, const ConvertOptions& options,
                   "no sample goes to " + options.split[part].first, "give it a larger share");
     }
     add_part(plan, options.split.empty() ? std::string() : options.split[part].first, scans[part],
-             sources, options, whole);
+             sources, options, transform, whole);
   }
   for (const PlannedShard& shard : plan.shards) {
-    plan.forecast_bytes +=
-        std::min(forecast_shard(options.format), kSmallShard + 2 * shard.source_bytes);
+    plan.forecast_bytes += forecast_shard(options.format, shard.source_bytes);
   }
+  if (transform.changes()) measure(sources, options, transform, plan);
   return plan;
 }
 

@@ -35,7 +35,8 @@ struct ConvertPlan {
   std::vector<PlannedPart> parts;
   std::vector<PlannedShard> shards;  ///< Of all parts, in their order.
   std::uint64_t source_bytes = 0;
-  std::uint64_t forecast_bytes = 0;    ///< What the shards will take, about.
+  std::uint64_t forecast_bytes = 0;  ///< What the shards will take, about.
+  std::uint64_t forecast_plus_minus = 0;
   std::vector<SkippedSample> skipped;  ///< Samples that could not even be scanned.
 };
 

@@ -59,7 +59,7 @@ ShardWriter::ShardWriter(const SourceSet& sources, const ConvertPlan& plan,
       format_(find_format(options.format)),
       destination_(destination),
       reader_(sources, options),
-      transform_(options),
+      transform_(options, raw_type(plan.parts.front().manifest.fields)),
       space_(destination, options.reserve) {}
 
 fs::path ShardWriter::directory_of(const PlannedShard& planned) const {

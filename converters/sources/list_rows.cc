@@ -87,6 +87,9 @@ class Splitter {
 bool is_header(const std::vector<std::string>& cells, const std::vector<std::string>& known,
                const fs::path& root) {
   std::error_code error;
+  for (const std::string& name : known) {  // columns named by their places
+    if (name.find_first_not_of("0123456789") == std::string::npos) return false;
+  }
   for (const std::string& cell : cells) {
     if (std::find(known.begin(), known.end(), cell) != known.end()) return true;
   }

@@ -81,7 +81,8 @@ TEST_CASE("convert cuts shards by samples and by source bytes", "[convert]") {
   auto options = options_for(folder / "raw", folder / "count", "tar");
   options.shard_samples = 4;
   options.name = "train";
-  CHECK(convert(options).shard_patterns.at(0) == (folder / "count/train-{000000..000002}.tar").string());
+  CHECK(convert(options).shard_patterns.at(0) ==
+        (folder / "count/train-{000000..000002}.tar").string());
   const Dataset by_count = Dataset::open((folder / "count").string());
   CHECK(by_count.shards().at(0).samples == 4);
   CHECK(by_count.shards().at(2).samples == 2);
@@ -208,11 +209,19 @@ TEST_CASE("convert checks its options before it looks at the source", "[convert]
   CHECK(cause([](auto& o) { o.format = "zip"; }).find("unknown format") == 0);
   CHECK(cause([](auto& o) { o.name = "../x"; }).find("cannot begin") != std::string::npos);
   CHECK(cause([](auto& o) { o.shard_bytes = 0; }) == "is 0");
-  CHECK(cause([](auto& o) { o.image_output = ImageOutput::kRaw; }).find("needs the size") !=
-        std::string::npos);
   CHECK(cause([](auto& o) {
-          o.image_size = ImageSize{8, 8};
-        }).find("stored as they are") != std::string::npos);
+          o.image_size = ImageSize{8, 0};
+        }).find("sides must lie") != std::string::npos);
+  CHECK(cause([](auto& o) { o.quality = 0; }).find("0 is not between") == 0);
+  CHECK(cause([](auto& o) { o.eos = 1; }).find("stands between samples") == 0);
+  CHECK(cause([](auto& o) { o.seq_len = 5; }).find("need the type") != std::string::npos);
+  CHECK(cause([](auto& o) {
+          o.max_errors = Amount{1, 0};
+        }).find("first error") != std::string::npos);
+  CHECK(cause([](auto& o) { o.rank = 2; }).find("is not one of 1 ranks") != std::string::npos);
+  CHECK(cause([](auto& o) {
+          o.split = {{"a/b", 1}};
+        }).find("cannot name a directory") != std::string::npos);
 }
 
 TEST_CASE("A dry run plans and writes nothing", "[convert]") {

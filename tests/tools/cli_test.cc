@@ -46,9 +46,11 @@ TEST_CASE("Wrong usage is one line and exit code 2", "[cli]") {
   check_failure(run("convert raw out --to tar --shard-size 1X"), 2,
                 "shardmill: --shard-size: \"1X\" is not a size such as 64K, 256M or 1G; see "
                 "shardmill convert --help");
-  check_failure(run("convert raw out --to tar --image-size 8"), 2,
-                "shardmill: --image-size: \"8\" is not WxH, for example 224x224; see shardmill "
-                "convert --help");
+  check_failure(run("convert raw out --to tar --image-size 8x"), 2,
+                "shardmill: --image-size: \"8x\" is neither N nor WxH, for example 256 or 224x224; "
+                "see shardmill convert --help");
+  check_failure(run("convert raw out --to tar --shard-size 1M --shard-count 5"), 2,
+                "shardmill: --shard-size excludes --shard-count; see shardmill convert --help");
   CHECK(run("").status == 2);
   CHECK(run("frobnicate").status == 2);
   CHECK_FALSE(fs::exists(run.folder / "out"));
