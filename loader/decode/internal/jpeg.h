@@ -49,8 +49,8 @@ class JpegDecoder {
   };
   Planes read_planes(const PlanesRequest& request, PixelBuffer& buffer);
   /// The two ways that read_planes() takes. The first, with shardmill's own decoder, is several
-  /// times as fast, but does only what most files are: undamaged baseline JPEGs with one scan.
-  /// False, and nothing has happened, for all others.
+  /// times as fast, but does only what most files are: undamaged progressive JPEGs, and baseline
+  /// ones with one scan. False, and nothing has happened, for all others.
   bool scan_planes(const PlanesRequest& request, PixelBuffer& buffer, Planes& out,
                    bool (*decode)(const Scan&) noexcept = &decode_scan);
   Planes libjpeg_planes(const PlanesRequest& request, PixelBuffer& buffer);
@@ -58,6 +58,8 @@ class JpegDecoder {
  private:
   void finish() noexcept;
   bool prepare_scan(Scan& scan);
+  bool assign_tables(std::size_t c, ScanComponent& to);
+  bool decode_scans(Scan& scan);
   void prepare_skipping(const Scan& scan);
 
   std::unique_ptr<JpegSession> session_;
@@ -65,7 +67,7 @@ class JpegDecoder {
   Size stored_;
   Bytes bytes_;
   bool truncated_ = false;
-  PixelBuffer row_;
+  PixelBuffer row_, coefficients_;
   std::unique_ptr<HuffmanTable[]> tables_;  // of DC, then of AC
 };
 

@@ -69,6 +69,10 @@ void HuffmanTable::fill(std::uint32_t code, std::uint32_t length, std::uint8_t s
   const std::uint32_t size = size_of(symbol);
   const std::uint32_t advance = advance_of(symbol, dc_);
   std::uint32_t* const entries = &look_[code << free_bits];
+  if (advance == kEndOfBlock) {
+    std::fill_n(entries, std::size_t{1} << free_bits, make_entry(symbol >> 4, advance, length));
+    return;
+  }
   for (std::uint32_t rest = 0; rest < std::uint32_t{1} << free_bits; ++rest) {
     if (size > free_bits) {
       entries[rest] = make_entry(static_cast<std::int32_t>(size), advance, length | kSlow);
@@ -109,8 +113,9 @@ std::uint32_t HuffmanTable::find_long(std::uint64_t bits) const noexcept {
   const std::int32_t place =
       static_cast<std::int32_t>(next >> (kMaxBits - length)) + offsets_[length];
   const std::uint8_t symbol = symbols_[static_cast<std::size_t>(place) & 255];
-  return make_entry(static_cast<std::int32_t>(size_of(symbol)), advance_of(symbol, dc_),
-                    length | kSlow);
+  const std::uint32_t advance = advance_of(symbol, dc_);
+  const std::uint32_t value = advance == kEndOfBlock ? symbol >> 4 : size_of(symbol);
+  return make_entry(static_cast<std::int32_t>(value), advance, length | kSlow);
 }
 
 }  // namespace shardmill::internal

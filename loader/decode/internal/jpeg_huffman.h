@@ -16,7 +16,8 @@ class HuffmanTable {
   static constexpr std::uint32_t kSlow = 0x80;       ///< Bit of an entry that tells not enough.
 
   /// What the next bits mean. Length: how many they are; of a slow entry that of the code, whose
-  /// value field is the number of bits to follow; a slow entry without advance is a long code.
+  /// value field is the number of bits to follow; a slow entry without advance is a long code. Of
+  /// one that ends the block the value is the run: in progressive JPEGs it ends that many more.
   struct Entry {
     static std::uint32_t length(std::uint32_t entry) noexcept { return entry & 0x7f; }
     /// How far the position in the block moves on.

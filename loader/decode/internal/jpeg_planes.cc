@@ -2,9 +2,11 @@
 // JPEG into planes, as much of it as is needed: with our own decoder, or with libjpeg.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "loader/decode/internal/inverse_dct.h"
 #include "loader/decode/internal/jpeg.h"
+#include "loader/decode/internal/jpeg_progressive.h"
 #include "loader/decode/internal/jpeg_session.h"
 
 namespace shardmill::internal {
@@ -37,6 +39,9 @@ PlaneColors plane_colors(J_COLOR_SPACE space) noexcept {
 
 // Above this the product with a coefficient might not fit.
 constexpr std::int32_t kMaxStep = 4095;
+
+// More coefficients than these are not kept.
+constexpr std::size_t kKeepBytes = std::size_t{64} << 20;
 
 // Looks at more bits save time for every byte of a scan, but take it for making the tables.
 int look_bits_for(std::size_t bytes) noexcept {
@@ -132,31 +137,74 @@ void JpegDecoder::prepare_skipping(const Scan& scan) {
   }
 }
 
+// The tables of a baseline component.
+bool JpegDecoder::assign_tables(std::size_t c, ScanComponent& to) {
+  const jpeg_decompress_struct& info = session_->info;
+  const jpeg_component_info& component = info.comp_info[c];
+  const auto dc_number = static_cast<std::size_t>(component.dc_tbl_no & 3);
+  const auto ac_number = static_cast<std::size_t>(component.ac_tbl_no & 3);
+  const JHUFF_TBL* const dc = info.dc_huff_tbl_ptrs[dc_number];
+  const JHUFF_TBL* const ac = info.ac_huff_tbl_ptrs[ac_number];
+  if (info.cur_comp_info[c] != &component || !dc || !ac) return false;
+  const int look_bits = look_bits_for(info.src->bytes_in_buffer);
+  HuffmanTable& dc_table = tables_[dc_number];
+  HuffmanTable& ac_table = tables_[NUM_HUFF_TBLS + ac_number];
+  to.dc = &dc_table;
+  to.ac = &ac_table;
+  return dc_table.assign(dc->bits, dc->huffval, true, look_bits) &&
+         ac_table.assign(ac->bits, ac->huffval, false, look_bits);
+}
+
+// Parses and transforms all scans of a progressive JPEG.
+bool JpegDecoder::decode_scans(Scan& scan) {
+  const jpeg_decompress_struct& info = session_->info;
+  ProgressiveScans scans;
+  scans.max_scans = session_->max_scans;
+  scans.tables = tables_.get();
+  scan.begin = reinterpret_cast<const std::uint8_t*>(bytes_.data());
+  std::size_t offsets[3] = {};
+  std::size_t total = 0;
+  for (std::size_t c = 0; c < scan.count; ++c) {
+    const jpeg_component_info& component = info.comp_info[c];
+    const ScanComponent& of = scan.components[c];
+    scans.ids[c] = static_cast<std::uint8_t>(component.component_id);
+    scans.columns[c] = component.width_in_blocks;
+    scans.rows[c] = component.height_in_blocks;
+    offsets[c] = total;
+    total += std::size_t{scan.columns} * of.across * scan.rows * of.down * DCTSIZE2;
+  }
+  const std::size_t mask_bytes = total / DCTSIZE2 * sizeof(std::uint64_t);
+  const std::size_t bytes = mask_bytes + total * sizeof(std::int16_t);
+  std::uint8_t* const data = coefficients_.reserve(bytes);
+  std::memset(data, 0, bytes);
+  for (std::size_t c = 0; c < scan.count; ++c) {
+    scans.masks[c] = reinterpret_cast<std::uint64_t*>(data) + offsets[c] / DCTSIZE2;
+    scans.coefficients[c] = reinterpret_cast<std::int16_t*>(data + mask_bytes) + offsets[c];
+  }
+  const bool decoded = decode_progressive(scan, scans);
+  coefficients_.trim(kKeepBytes);
+  return decoded;
+}
+
 // Describes the only scan of a baseline JPEG, but for where its samples go. False for all others.
 bool JpegDecoder::prepare_scan(Scan& scan) {
   const jpeg_decompress_struct& info = session_->info;
-  if (!has_planes() || info.progressive_mode || info.arith_code || info.data_precision != 8 ||
-      info.comps_in_scan != info.num_components || info.Ss != 0 || info.Se != DCTSIZE2 - 1 ||
-      info.Ah != 0 || info.Al != 0 || !ends_properly(as_text(bytes_))) {
+  if (!has_planes() || info.arith_code || info.data_precision != 8 ||
+      !ends_properly(as_text(bytes_))) {
+    return false;
+  }
+  if (!info.progressive_mode && (info.comps_in_scan != info.num_components || info.Ss != 0 ||
+                                 info.Se != DCTSIZE2 - 1 || info.Ah != 0 || info.Al != 0)) {
     return false;
   }
   if (tables_ == nullptr) tables_ = std::make_unique<HuffmanTable[]>(2 * NUM_HUFF_TBLS);
-  const int look_bits = look_bits_for(info.src->bytes_in_buffer);
   scan.count = static_cast<std::size_t>(info.num_components);
   for (std::size_t c = 0; c < scan.count; ++c) {
     const jpeg_component_info& component = info.comp_info[c];
-    const JHUFF_TBL* const dc = info.dc_huff_tbl_ptrs[component.dc_tbl_no & 3];
-    const JHUFF_TBL* const ac = info.ac_huff_tbl_ptrs[component.ac_tbl_no & 3];
     const JQUANT_TBL* const steps = info.quant_tbl_ptrs[component.quant_tbl_no & 3];
-    if (info.cur_comp_info[c] != &component || !dc || !ac || !steps) return false;
-    HuffmanTable& dc_table = tables_[static_cast<std::size_t>(component.dc_tbl_no & 3)];
-    HuffmanTable& ac_table =
-        tables_[static_cast<std::size_t>(NUM_HUFF_TBLS + (component.ac_tbl_no & 3))];
-    if (!dc_table.assign(dc->bits, dc->huffval, true, look_bits)) return false;
-    if (!ac_table.assign(ac->bits, ac->huffval, false, look_bits)) return false;
+    if (!steps) return false;
     ScanComponent& to = scan.components[c];
-    to.dc = &dc_table;
-    to.ac = &ac_table;
+    if (!info.progressive_mode && !assign_tables(c, to)) return false;
     // One component alone is stored block by block, whatever its sampling factors.
     to.across = scan.count == 1 ? 1 : static_cast<std::uint32_t>(component.h_samp_factor);
     to.down = scan.count == 1 ? 1 : static_cast<std::uint32_t>(component.v_samp_factor);
@@ -219,8 +267,12 @@ bool JpegDecoder::scan_planes(const PlanesRequest& request, PixelBuffer& buffer,
   for (std::size_t c = 0; c < out.count(); ++c) {
     out.planes[c].data = scan.components[c].out = data + offsets[c];
   }
-  prepare_skipping(scan);
-  if (!decode(scan)) return false;
+  if (session_->info.progressive_mode) {
+    if (!decode_scans(scan)) return false;
+  } else {
+    prepare_skipping(scan);
+    if (!decode(scan)) return false;
+  }
   finish();
   return true;
 }

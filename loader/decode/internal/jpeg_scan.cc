@@ -1,126 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loader/decode/internal/jpeg_scan.h"
 
-#include <bit>
 #include <cstring>
 
 #include "loader/decode/internal/inverse_dct.h"
-
-// Inlined into one function per kind of processor.
-#define SHARDMILL_INLINE inline __attribute__((always_inline))
+#include "loader/decode/internal/jpeg_bits.h"
 
 namespace shardmill::internal {
 
 namespace {
 
+using namespace jpeg;
 using Entry = HuffmanTable::Entry;
 
 constexpr std::uint32_t kGroup = 8;            // MCUs that are parsed before they are transformed
 constexpr std::uint32_t kMaxBlocksOfMcu = 10;  // of any baseline JPEG
 constexpr std::uint32_t kLast = 63;
-constexpr int kSteps = 56 / HuffmanTable::kLookBits;  // short codes that one refill is enough for
-constexpr std::uint8_t kMarker = 0xff;
-constexpr std::uint8_t kRestart0 = 0xd0;
-constexpr std::uint8_t kEndOfImage = 0xd9;
-
-// The bits of a scan without its stuffing, the next one on top.
-struct BitReader {
-  const std::uint8_t* at;
-  const std::uint8_t* end;
-  std::uint64_t bits = 0;
-  std::uint32_t count = 0;    // of bits that are known
-  std::uint64_t made_up = 0;  // zeros that stand for what lies beyond a marker or the end
-};
-
-SHARDMILL_INLINE std::uint64_t load_big_endian(const std::uint8_t* at) {
-  std::uint64_t value = 0;
-  std::memcpy(&value, at, sizeof(value));
-  if constexpr (std::endian::native == std::endian::little) value = __builtin_bswap64(value);
-  return value;
-}
-
-[[gnu::noinline]] void refill_bytewise(BitReader& in) {
-  while (in.count < 56) {
-    std::uint64_t byte = 0;
-    if (in.at == in.end) {
-      in.made_up += 8;
-    } else if (*in.at != kMarker) {
-      byte = *in.at++;
-    } else if (in.end - in.at > 1 && in.at[1] == 0) {
-      byte = kMarker;
-      in.at += 2;
-    } else {
-      in.made_up += 8;
-    }
-    in.bits |= byte << (56 - in.count);
-    in.count += 8;
-  }
-}
-
-// At least 56 bits are known afterwards. What lies below them is zero or what comes next.
-SHARDMILL_INLINE void refill(BitReader& in) {
-  if (in.end - in.at >= 8) [[likely]] {
-    const std::uint64_t next = load_big_endian(in.at);
-    const bool has_marker = ((~next - 0x0101010101010101) & next & 0x8080808080808080) != 0;
-    if (!has_marker) [[likely]] {
-      in.bits |= next >> in.count;
-      in.at += (63 - in.count) >> 3;
-      in.count |= 56;
-      return;
-    }
-  }
-  // By value, so that the reader itself can stay in registers.
-  BitReader copy = in;
-  refill_bytewise(copy);
-  in = copy;
-}
-
-SHARDMILL_INLINE void drop(BitReader& in, std::uint32_t bits) {
-  in.bits <<= bits;
-  in.count -= bits;
-}
-
-// Resolves an entry that tells not enough: consumes all of its bits and returns one with value and
-// advance; 0 for a code that does not exist. Leaves at least 56 bits.
-[[gnu::noinline]] std::uint32_t resolve_in(BitReader& in, const HuffmanTable& table,
-                                           std::uint32_t entry) {
-  refill(in);
-  if (Entry::advance(entry) == 0) {
-    entry = table.find_long(in.bits);
-    if (entry == 0) return 0;
-  }
-  drop(in, Entry::length(entry));
-  const auto size = static_cast<std::uint32_t>(Entry::value(entry));
-  std::int32_t value = 0;
-  if (size > 0) {
-    value = static_cast<std::int32_t>(in.bits >> (64 - size));
-    if (value < 1 << (size - 1)) value -= (1 << size) - 1;
-    drop(in, size);
-  }
-  refill(in);
-  return static_cast<std::uint32_t>(value) << 16 | Entry::advance(entry) << 8;
-}
-
-SHARDMILL_INLINE std::uint32_t resolve(BitReader& in, const HuffmanTable& table,
-                                       std::uint32_t entry) {
-  BitReader copy = in;
-  entry = resolve_in(copy, table, entry);
-  in = copy;
-  return entry;
-}
-
-// The next code and its value. REQUIRES: kLookBits bits.
-SHARDMILL_INLINE std::uint32_t next_entry(BitReader& in, const HuffmanTable& table) {
-  const std::uint32_t entry = table.look(in.bits);
-  if ((entry & HuffmanTable::kSlow) != 0) [[unlikely]] {
-    return resolve(in, table, entry);
-  }
-  drop(in, Entry::length(entry));
-  return entry;
-}
 
 // Passes over the rest of a block whose coefficients up to `k` were read.
-SHARDMILL_INLINE bool skip_rest(BitReader& in, const HuffmanTable& ac, std::uint32_t k) {
+SHARDMILL_INLINE bool skip_rest(JpegBits& in, const HuffmanTable& ac, std::uint32_t k) {
   while (k < kLast) {
     refill(in);
     for (int i = 0; i < kSteps; ++i) {
@@ -144,7 +42,7 @@ SHARDMILL_INLINE bool skip_rest(BitReader& in, const HuffmanTable& ac, std::uint
 
 // Reads the coefficients after the mean, which was read just before, up to position `limit`; those
 // beyond may be missing. `k` becomes the last position that was looked at.
-SHARDMILL_INLINE bool read_coefficients(BitReader& in, const ScanComponent& component,
+SHARDMILL_INLINE bool read_coefficients(JpegBits& in, const ScanComponent& component,
                                         std::uint32_t limit, std::int16_t* block,
                                         std::uint32_t& k) {
   const HuffmanTable& ac = *component.ac;
@@ -173,7 +71,7 @@ SHARDMILL_INLINE bool read_coefficients(BitReader& in, const ScanComponent& comp
   }
 }
 
-SHARDMILL_INLINE bool read_dc(BitReader& in, const ScanComponent& component,
+SHARDMILL_INLINE bool read_dc(JpegBits& in, const ScanComponent& component,
                               std::uint32_t& predicted) {
   refill(in);
   const std::uint32_t entry = next_entry(in, *component.dc);
@@ -194,9 +92,8 @@ struct Output {
   InverseDct transform;
 };
 
-SHARDMILL_INLINE bool read_block(BitReader& in, const ScanComponent& component,
-                                 const Output& output, std::uint32_t& predicted,
-                                 std::int16_t* block, bool& flat) {
+SHARDMILL_INLINE bool read_block(JpegBits& in, const ScanComponent& component, const Output& output,
+                                 std::uint32_t& predicted, std::int16_t* block, bool& flat) {
   if (!read_dc(in, component, predicted)) [[unlikely]]
     return false;
   std::memset(block, 0, 64 * sizeof(*block));
@@ -246,18 +143,7 @@ void transform_group(const Scan& scan, const Output* outputs, const Group& group
   }
 }
 
-// A marker must follow what was read, and nothing else.
-bool at_marker(BitReader& in, std::uint8_t marker) noexcept {
-  if (in.made_up > in.count || in.count - in.made_up >= 8) return false;
-  while (in.end - in.at > 2 && in.at[0] == kMarker && in.at[1] == kMarker) ++in.at;
-  if (in.end - in.at < 2 || in.at[0] != kMarker || in.at[1] != marker) return false;
-  in.at += 2;
-  in.bits = in.count = 0;
-  in.made_up = 0;
-  return true;
-}
-
-SHARDMILL_INLINE bool skip_blocks(BitReader& in, const ScanComponent& component,
+SHARDMILL_INLINE bool skip_blocks(JpegBits& in, const ScanComponent& component,
                                   std::uint32_t& predicted) {
   for (std::uint32_t i = 0; i < component.across * component.down; ++i) {
     if (!read_dc(in, component, predicted) || !skip_rest(in, *component.ac, 0)) return false;
@@ -265,14 +151,14 @@ SHARDMILL_INLINE bool skip_blocks(BitReader& in, const ScanComponent& component,
   return true;
 }
 
-SHARDMILL_INLINE bool skip_mcu(BitReader& in, const Scan& scan, std::uint32_t* predicted) {
+SHARDMILL_INLINE bool skip_mcu(JpegBits& in, const Scan& scan, std::uint32_t* predicted) {
   for (std::size_t c = 0; c < scan.count; ++c) {
     if (!skip_blocks(in, scan.components[c], predicted[c])) return false;
   }
   return true;
 }
 
-SHARDMILL_INLINE bool read_mcu(BitReader& in, const Scan& scan, const Output* outputs,
+SHARDMILL_INLINE bool read_mcu(JpegBits& in, const Scan& scan, const Output* outputs,
                                std::uint32_t* predicted, Group& group) {
   for (std::size_t c = 0; c < scan.count; ++c) {
     const ScanComponent& component = scan.components[c];
@@ -291,7 +177,7 @@ SHARDMILL_INLINE bool read_mcu(BitReader& in, const Scan& scan, const Output* ou
 }
 
 SHARDMILL_INLINE bool decode(const Scan& scan, const Output* outputs) {
-  BitReader in{scan.begin, scan.end};
+  JpegBits in{scan.begin, scan.end};
   Group group{};
   std::uint32_t predicted[3] = {};
   std::uint32_t until_restart = scan.restart_interval;

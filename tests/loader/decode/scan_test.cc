@@ -61,16 +61,20 @@ Difference compare(const Plane& a, const Plane& b, const Box& needed) {
   return difference;
 }
 
-std::vector<JpegLook> baseline_looks() {
+std::vector<JpegLook> all_looks() {
   std::vector<JpegLook> looks;
   for (const int across : {1, 2, 4}) {
     for (const int down : {1, 2}) {
       for (const int restart : {0, 3}) {
-        looks.push_back({.luma_h = across, .luma_v = down, .restart = restart});
+        for (const bool progressive : {false, true}) {
+          looks.push_back(
+              {.luma_h = across, .luma_v = down, .progressive = progressive, .restart = restart});
+        }
       }
     }
   }
   looks.push_back({.components = 1});
+  looks.push_back({.components = 1, .progressive = true});
   looks.push_back({.components = 1, .luma_h = 1, .luma_v = 1, .restart = 5});
   return looks;
 }
@@ -97,13 +101,14 @@ TEST_CASE("Every transform equals the portable one", "[decode]") {
   }
 }
 
-TEST_CASE("Baseline JPEGs become the same planes as with libjpeg", "[decode]") {
-  for (const JpegLook& look : baseline_looks()) {
+TEST_CASE("JPEGs become the same planes as with libjpeg", "[decode]") {
+  for (const JpegLook& look : all_looks()) {
     const std::string image = make_jpeg(203, 149, 3, look);
     for (const double ratio : {1.0, 2.0, 4.0, 8.0}) {
       for (const Box& needed : {Box{0, 0, 203, 149}, Box{70, 40, 130, 90}, Box{150, 100, 203, 149},
                                 Box{-9, -9, 40, 30}}) {
-        CAPTURE(look.luma_h, look.luma_v, look.components, look.restart, ratio, needed.left);
+        CAPTURE(look.luma_h, look.luma_v, look.components, look.progressive, look.restart, ratio,
+                needed.left);
         Decoded own, portable, library;
         // With tables for short looks, then, as they come again, for long ones.
         for (int pass = 0; pass < 3; ++pass) REQUIRE(scan(own, image, ratio, needed));
@@ -130,19 +135,20 @@ TEST_CASE("Baseline JPEGs become the same planes as with libjpeg", "[decode]") {
 TEST_CASE("Other JPEGs, and damaged ones, are left to libjpeg", "[decode]") {
   const Box all{0, 0, 120, 90};
   Decoded to;
-  CHECK_FALSE(scan(to, make_jpeg(120, 90, 1, {.progressive = true}), 1, all));
   CHECK_FALSE(scan(to, make_jpeg(120, 90, 1, {.arithmetic = true}), 1, all));
-  const std::string image = make_jpeg(120, 90, 1, {.restart = 4});
-  REQUIRE(scan(to, image, 1, all));
-  for (std::size_t size = image.size() / 2; size < image.size(); size += 7) {
-    CHECK_FALSE(scan(to, image.substr(0, size), 1, all));
-    CHECK_FALSE(scan(to, image.substr(0, size) + "\xff\xd9", 1, all));
+  for (const bool progressive : {false, true}) {
+    const std::string image = make_jpeg(120, 90, 1, {.progressive = progressive, .restart = 4});
+    REQUIRE(scan(to, image, 1, all));
+    for (std::size_t size = image.size() / 2; size < image.size() - 4; size += 7) {
+      CHECK_FALSE(scan(to, image.substr(0, size), 1, all));
+      CHECK_FALSE(scan(to, image.substr(0, size) + "\xff\xd9", 1, all));
+    }
+    std::string swapped = image;  // a restart marker of another number
+    const std::size_t marker = swapped.find("\xff\xd2");
+    REQUIRE(marker != swapped.npos);
+    swapped[marker + 1] = '\xd5';
+    CHECK_FALSE(scan(to, swapped, 1, all));
+    const std::string more = image.substr(0, image.size() - 2) + "extraneous\xff\xd9";
+    CHECK_FALSE(scan(to, more, 1, all));
   }
-  std::string swapped = image;  // a restart marker of another number
-  const std::size_t marker = swapped.find("\xff\xd2");
-  REQUIRE(marker != swapped.npos);
-  swapped[marker + 1] = '\xd5';
-  CHECK_FALSE(scan(to, swapped, 1, all));
-  const std::string more = image.substr(0, image.size() - 2) + "extraneous\xff\xd9";
-  CHECK_FALSE(scan(to, more, 1, all));
 }
