@@ -154,7 +154,7 @@ class Conversion {
       destination_.check_writable(options_.force || options_.resume);  // before it is unpacked
     }
     std::vector<std::string> specs = options_.sources;
-    spool_.emplace(specs, options_.destination, observer_);
+    spool_.emplace(specs, options_.destination, observer_, options_.on_error == OnError::kSkip);
     StoredPlan made;
     made.sources = internal::SourceSet(specs, options_, observer_);
     check_apart(destination_.path(), made.sources);
@@ -174,10 +174,13 @@ class Conversion {
 
   // Unpacked sources of an interrupted run are unpacked again, into the same place.
   void restore_streams() {
-    std::vector<std::string> specs = options_.sources;
-    if (std::any_of(specs.begin(), specs.end(), is_stream)) {
-      spool_.emplace(specs, options_.destination, observer_);
+    std::error_code error;
+    bool all = true;
+    for (const auto& source : stored_->sources.sources()) {
+      for (const fs::path& path : source->paths()) all = all && fs::exists(path, error);
     }
+    std::vector<std::string> specs = options_.sources;
+    if (!all) spool_.emplace(specs, options_.destination, observer_, true);
     check_apart(destination_.path(), stored_->sources);
   }
 

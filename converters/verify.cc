@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "converters/internal/compare.h"
+#include "converters/internal/rebuild.h"
 #include "converters/internal/shard_check.h"
 #include "converters/internal/task_pool.h"
 #include "converters/internal/wire.h"
@@ -150,6 +151,7 @@ VerifyReport verify(const std::string& spec, const VerifyOptions& options,
   report.bytes = checked.bytes;
   report.damaged = std::move(checked.damaged);
   report.content_digest = checked.digest.hex();
+  report.rebuild = internal::rebuild_commands(spec, report.damaged);
   return report;
 }
 

@@ -40,6 +40,9 @@ struct VerifyReport {
   std::optional<bool> equal;            ///< Only with a second dataset.
   std::vector<Difference> differences;  ///< The first of them, in the first dataset's order.
   std::vector<Damage> other_damaged;    ///< What is wrong with the second dataset.
+  /// The commands that make the damaged shards again, and no others; empty if nothing is damaged,
+  /// or it is not known what the dataset was made of.
+  std::string rebuild;
 
   bool ok() const noexcept {
     return damaged.empty() && other_damaged.empty() && equal.value_or(true);

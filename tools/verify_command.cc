@@ -28,6 +28,7 @@ Json to_json(const VerifyReport& report) {
   Json json = {{"samples", report.samples},
                {"damaged", to_json(report.damaged)},
                {"content_digest", report.content_digest}};
+  if (!report.damaged.empty()) json["rebuild"] = report.rebuild;
   if (!report.equal) return json;
   json["equal"] = *report.equal;
   json["first_differences"] = Json::array();
@@ -92,7 +93,9 @@ class VerifyCommand : public Command {
         human_count(report.samples), human_bytes(report.bytes), report.content_digest));
     if (report.equal) console.print(*report.equal ? "equal" : "not equal");
     if (!report.damaged.empty()) {
-      console.note("copy the damaged shards again, or convert the data again");
+      console.note(report.rebuild.empty()
+                       ? "copy the damaged shards again, or convert the data again"
+                       : "to make the damaged shards again: " + report.rebuild);
     }
   }
 

@@ -102,7 +102,9 @@ void ShardCheck::run(TaskContext& context) {
   std::error_code error;
   const fs::path file = format_.data_file(shard_.path);
   if (!fs::exists(file.empty() ? file_of_shard(shard_.path) : file, error)) {
-    return damage({}, {}, "the shard is missing");
+    const std::string lost =
+        shard_.listed ? " (" + std::to_string(shard_.listed->samples) + " samples)" : "";
+    return damage({}, {}, "the shard is missing" + lost);
   }
   try {
     if (!shard_.sums.empty()) sums_ = load_sums(shard_.sums);

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstddef>
 
+#include "converters/internal/salvage.h"
 #include "formats/internal/descriptor.h"
 #include "formats/internal/output_file.h"
 #include "formats/internal/stream_spec.h"
@@ -43,25 +44,38 @@ std::string plain_name(const fs::path& path) {
 
 }  // namespace
 
+void Spool::make_folder(const fs::path& destination) {
+  if (!folder_.empty()) return;
+  const fs::path named = destination.has_filename() ? destination : destination.parent_path();
+  folder_ = temporary_name(fs::absolute(named).native() + "-unpacked");
+  fs::remove_all(folder_);  // of a run that was killed
+  std::error_code error;
+  if (!fs::create_directories(folder_, error)) {
+    throw system_error(error.value(), folder_.string(), "cannot create");
+  }
+}
+
 Spool::Spool(std::vector<std::string>& sources, const fs::path& destination,
-             const Observer& observer) {
+             const Observer& observer, bool mend) {
   std::vector<std::string> plain;
   std::size_t number = 0;
-  const fs::path named = destination.has_filename() ? destination : destination.parent_path();
   try {
     for (const std::string& source : sources) {
-      const std::vector<fs::path> paths = stream_paths(source);
-      if (paths.empty()) plain.push_back(source);
-      for (const fs::path& path : paths) {
-        if (folder_.empty()) {
-          folder_ = temporary_name(fs::absolute(named).native() + "-unpacked");
-          fs::remove_all(folder_);  // of a run that was killed
-          std::error_code error;
-          if (!fs::create_directories(folder_, error)) {
-            throw system_error(error.value(), folder_.string(), "cannot create");
-          }
+      const std::vector<fs::path> packed = stream_paths(source);
+      for (const fs::path& path : packed) {
+        make_folder(destination);
+        plain.push_back(unpack(path, number++, observer, mend));
+      }
+      if (!packed.empty()) continue;
+      const std::vector<fs::path> shards = mend ? damaged_tars(source) : std::vector<fs::path>();
+      if (shards.empty()) plain.push_back(source);
+      for (const fs::path& shard : shards) {
+        if (!is_damaged_tar(shard)) {
+          plain.push_back(shard.string());
+          continue;
         }
-        plain.push_back(unpack(path, number++, observer));
+        make_folder(destination);
+        plain.push_back(unpack(shard, number++, observer, mend));
       }
     }
   } catch (...) {
@@ -77,7 +91,8 @@ Spool::~Spool() {
   if (!folder_.empty()) fs::remove_all(folder_, ignored);
 }
 
-std::string Spool::unpack(const fs::path& path, std::size_t number, const Observer& observer) {
+std::string Spool::unpack(const fs::path& path, std::size_t number, const Observer& observer,
+                          bool mend) {
   // In a folder of its own: names of sources may come twice.
   const fs::path folder = folder_ / std::to_string(number);
   fs::create_directory(folder);
@@ -88,12 +103,25 @@ std::string Spool::unpack(const fs::path& path, std::size_t number, const Observ
   std::vector<std::byte> piece(kPiece);
   Progress progress{"unpacking", 0, 0, 0, 0};
   for (;;) {
-    const std::size_t got = source->read(piece);
+    std::size_t got = 0;
+    try {
+      got = source->read(piece);
+    } catch (const Error& error) {
+      if (!mend || error.code() != ErrorCode::kDataLoss) throw;  // else that is where it ends
+    }
     if (got == 0) break;
     write_all(fd.get(), Bytes(piece).first(got), file.string());
     progress.bytes += got;
     if (observer.progress) observer.progress(progress);
     if (observer.stop.stop_requested()) throw Interrupted();
+  }
+  if (mend && is_damaged_tar(file)) {
+    const std::uint64_t end = whole_samples_end(file);
+    end_tar(file, end);
+    if (observer.warning) {
+      observer.warning(escape(path.string()) + " is cut off or damaged: samples behind byte " +
+                       std::to_string(end) + " are left out");
+    }
   }
   return file.string();
 }

@@ -269,3 +269,46 @@ TEST_CASE("A Slurm batch script is one process; a job array is many only with --
   }
   CHECK(tree(folder / "one") == tree(folder / "two"));
 }
+
+TEST_CASE("A tar cut at any place keeps every whole sample", "[errors][tar]") {
+  TemporaryFolder folder;
+  make_classes(folder / "raw", 2, 5);
+  auto options = options_for(folder / "raw", folder / "whole", "tar");
+  convert(options);
+  const std::string tar = read_text(folder / "whole/shard-000000.tar");
+  std::vector<std::size_t> ends;  // of samples: two members each, of blocks of 512 bytes
+  DatasetReader reader(Dataset::open((folder / "whole").string()));
+  SampleView sample;
+  std::size_t end = 0;
+  for (std::uint64_t n = 0; n < reader.size(); ++n) {
+    reader.read(n, sample);
+    for (const FieldView& field : sample.fields)
+      end += 512 + (field.bytes.size() + 511) / 512 * 512;
+    ends.push_back(end);
+  }
+  options = options_for(folder / "cut.tar", folder / "out", "tar");
+  options.on_error = OnError::kSkip;
+  options.force = true;
+  for (std::size_t cut = ends.front(); cut < end; cut += 256) {
+    INFO("cut at " << cut);
+    write_text(folder / "cut.tar", tar.substr(0, cut));
+    const auto expected = static_cast<std::uint64_t>(
+        std::count_if(ends.begin(), ends.end(), [&](std::size_t at) { return at <= cut; }));
+    const ConvertReport report = convert(options);
+    // The last field may be whole without its padding.
+    CHECK((report.samples == expected || report.samples == expected + 1));
+    if (std::find(ends.begin(), ends.end(), cut) != ends.end()) CHECK(report.samples == expected);
+    CHECK(verify((folder / "out").string(), {}).ok());
+    if (cut % 512 == 256) CHECK_FALSE(report.warnings.empty());
+  }
+  // Also where it is packed.
+  const CommandResult packed =
+      run_command("cd '" + folder.path().string() +
+                  "'; gzip -c whole/shard-000000.tar > p.gz; head -c 2000 p.gz > cut.tar.gz");
+  REQUIRE(packed.status == 0);
+  options.sources = {(folder / "cut.tar.gz").string()};
+  const ConvertReport report = convert(options);
+  CHECK(report.samples > 0);
+  CHECK(report.samples < 10);
+  CHECK(verify((folder / "out").string(), {}).ok());
+}

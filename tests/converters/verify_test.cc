@@ -101,7 +101,7 @@ TEST_CASE("verify goes on after a shard that is missing or no shard", "[verify]"
     fs::remove_all(first);
     VerifyReport report = verify((folder / format).string(), {});
     REQUIRE(report.damaged.size() == 1);
-    CHECK(report.damaged[0].cause == "the shard is missing");
+    CHECK(report.damaged[0].cause.starts_with("the shard is missing ("));
     CHECK(report.samples == 15);
     if (format == "lmdb") fs::create_directory(first);
     write_text(find_format(format).data_file(first), "this is no shard");
@@ -195,4 +195,35 @@ TEST_CASE("Every cut and every flip in a folder's files is found", "[verify][fol
     write_text(folder.path() / "out" / name, good);
   }
   CHECK(verify(out, verify_options).ok());
+}
+
+TEST_CASE("verify prints the command that makes only the damaged shards again", "[verify]") {
+  TemporaryFolder folder;
+  make_classes(folder / "raw it's", 2, 12);
+  for (const std::string& format : kShardFormats) {
+    INFO(format);
+    auto options = options_for(folder / "raw it's", folder / format, format);
+    options.shard_samples = 5;
+    options.shuffle = 3;
+    options.split = {{"train", 0.7}, {"val", 0.3}};
+    convert(options);
+    const auto whole = tree(folder / format);
+    const std::string part = (folder / format / "train").string();
+    CHECK(verify(part, {}).rebuild.empty());
+    const Manifest manifest = load_manifest(fs::path(part) / "manifest.json");
+    const Format& kind = find_format(format);
+    flip(kind.data_file(fs::path(part) / manifest.shards.at(1).url), 700);
+    fs::remove_all(fs::path(part) / manifest.shards.at(0).url);
+    const auto untouched = fs::last_write_time(fs::path(part) / manifest.shards.at(2).url);
+    const VerifyReport report = verify(part, {});
+    CHECK(report.damaged.at(0).cause == "the shard is missing (5 samples)");
+    REQUIRE(report.rebuild.starts_with("rm -r "));
+    CHECK(report.rebuild.ends_with(" --resume"));
+    const CommandResult rebuilt = run_command(
+        "shardmill() { '" SHARDMILL_BINARY_DIR "/bin/shardmill' \"$@\"; }; " + report.rebuild);
+    INFO(report.rebuild << "\n" << rebuilt.err);
+    CHECK(rebuilt.status == 0);
+    CHECK(tree(folder / format) == whole);
+    CHECK(fs::last_write_time(fs::path(part) / manifest.shards.at(2).url) == untouched);
+  }
 }
