@@ -222,6 +222,9 @@ TEST_CASE("The lock of a dead process is taken over and reported", "[resume][loc
 }
 
 TEST_CASE("Locks hold where flock is refused", "[resume][lock]") {
+#ifdef __SANITIZE_ADDRESS__
+  return skip("AddressSanitizer's library must be loaded before any other");
+#endif
   TemporaryFolder folder;
   make_classes(folder / "raw", 2, 5);
   const std::string preload = "LD_PRELOAD='" SHARDMILL_NO_FLOCK "' ";

@@ -28,6 +28,8 @@ constexpr std::string_view layout_name(Layout layout) noexcept {
 
 /// An empty file in the root by which a folder that FolderWriter completed is known.
 inline constexpr std::string_view kMarkName = ".shardmill-folder";
+/// What shardmill itself leaves in the directory begins so, and is no sample.
+inline constexpr std::string_view kOwnPrefix = ".shardmill-";
 /// The directory in the root in which FolderWriter collects samples until close().
 inline constexpr std::string_view kStageName = ".shardmill-partial";
 

@@ -85,7 +85,7 @@ Listing DirectoryScan::list(std::size_t n) {
   std::vector<LeftOut> left_out;
   for (errno = 0; const dirent* entry = readdir(dir.get()); errno = 0) {
     const std::string_view name = entry->d_name;
-    if (name == "." || name == ".." || (n == 0 && name == kMarkName)) continue;
+    if (name == "." || name == ".." || (n == 0 && name.starts_with(kOwnPrefix))) continue;
     if (internal::is_junk_name(name)) {
       left_out.push_back({path + entry->d_name, "hidden or system files and directories left out"});
       continue;
