@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <memory>
 #include <optional>
 
@@ -32,23 +31,6 @@ using internal::FinishedShard;
 using internal::StoredPlan;
 
 constexpr useconds_t kPollMicroseconds = 50'000;
-
-// A part's shards as one argument: the first and the last number in braces.
-std::string shard_pattern(const internal::ConvertPlan& plan, std::size_t part,
-                          const ConvertOptions& options) {
-  const fs::path directory = options.destination / plan.parts[part].name;
-  std::vector<std::string> urls;
-  for (const internal::PlannedShard& shard : plan.shards) {
-    if (shard.part == part) urls.push_back(shard.url);
-  }
-  const fs::path here = plan.parts[part].name.empty() ? options.destination : directory;
-  if (urls.empty() || urls.front() == ".") return here.string();
-  if (urls.size() == 1) return (here / urls.front()).string();
-  char range[48];
-  std::snprintf(range, sizeof range, "-{%06d..%06zu}", 0, urls.size() - 1);
-  return (here / (options.name + range + std::string(find_format(options.format).suffix())))
-      .string();
-}
 
 std::uint64_t samples_of(const std::vector<FinishedShard>& shards) {
   std::uint64_t samples = 0;
@@ -196,7 +178,7 @@ class Conversion {
     report_.source_bytes = plan.source_bytes;
     report_.shard_patterns.clear();
     for (std::size_t part = 0; part < plan.parts.size(); ++part) {
-      report_.shard_patterns.push_back(shard_pattern(plan, part, options_));
+      report_.shard_patterns.push_back(internal::shard_pattern(plan, part, options_));
     }
   }
 

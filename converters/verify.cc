@@ -3,13 +3,16 @@
 #include <shardmill/converters/verify.h>
 #include <shardmill/formats/dataset.h>
 #include <shardmill/formats/error.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "converters/internal/compare.h"
 #include "converters/internal/rebuild.h"
 #include "converters/internal/shard_check.h"
+#include "converters/internal/spool.h"
 #include "converters/internal/task_pool.h"
 #include "converters/internal/wire.h"
 
@@ -141,6 +144,29 @@ Checked check_all(const std::string& spec, const VerifyOptions& options, std::st
   return all;
 }
 
+// A dataset whose samples can be read by number: packed tars are unpacked among the temporary
+// files.
+class PlainDataset {
+ public:
+  PlainDataset(const std::string& spec, const std::string& name, const Observer& observer)
+      : spec_(spec) {
+    if (!is_stream(spec)) return;
+    std::vector<std::string> specs = {spec};
+    const fs::path place =
+        fs::temp_directory_path() / ("shardmill-verify-" + std::to_string(getpid()) + "-" + name);
+    spool_.emplace(specs, place, observer);
+    // Each lies in a folder of its own, beside the others.
+    spec_ = specs.size() == 1
+                ? specs.front()
+                : (fs::path(specs.front()).parent_path().parent_path() / "*" / "*.tar").string();
+  }
+  const std::string& spec() const noexcept { return spec_; }
+
+ private:
+  std::string spec_;
+  std::optional<internal::Spool> spool_;
+};
+
 }  // namespace
 
 VerifyReport verify(const std::string& spec, const VerifyOptions& options,
@@ -163,9 +189,12 @@ VerifyReport verify_equal(const std::string& spec, const std::string& other,
   report.equal = report.damaged.empty() && second.damaged.empty() &&
                  report.samples == second.samples && report.content_digest == second.digest.hex();
   // Damaged datasets are told apart by their damage, not sample by sample.
-  const bool comparable = !is_stream(spec) && !is_stream(other);  // sample by sample
-  if (!*report.equal && report.damaged.empty() && second.damaged.empty() && comparable) {
-    report.differences = internal::first_differences(spec, other, observer);
+  if (!*report.equal && report.damaged.empty() && second.damaged.empty() && spec != "-" &&
+      other != "-") {
+    const PlainDataset first_plain(spec, "first", observer);
+    const PlainDataset second_plain(other, "second", observer);
+    report.differences =
+        internal::first_differences(first_plain.spec(), second_plain.spec(), observer);
   }
   return report;
 }

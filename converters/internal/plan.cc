@@ -326,4 +326,21 @@ ConvertPlan make_plan(const SourceSet& sources, const ConvertOptions& options,
   return plan;
 }
 
+std::string shard_pattern(const ConvertPlan& plan, std::size_t part,
+                          const ConvertOptions& options) {
+  const std::filesystem::path directory = options.destination / plan.parts[part].name;
+  std::vector<std::string> urls;
+  for (const PlannedShard& shard : plan.shards) {
+    if (shard.part == part) urls.push_back(shard.url);
+  }
+  const std::filesystem::path here =
+      plan.parts[part].name.empty() ? options.destination : directory;
+  if (urls.empty() || urls.front() == ".") return here.string();
+  if (urls.size() == 1) return (here / urls.front()).string();
+  char range[48];
+  std::snprintf(range, sizeof range, "-{%06d..%06zu}", 0, urls.size() - 1);
+  return (here / (options.name + range + std::string(find_format(options.format).suffix())))
+      .string();
+}
+
 }  // namespace shardmill::internal

@@ -46,4 +46,7 @@ struct ConvertPlan {
 ConvertPlan make_plan(const SourceSet& sources, const ConvertOptions& options,
                       const Observer& observer);
 
+/// Returns a part's shards as one DATASET argument: the first and the last number in braces.
+std::string shard_pattern(const ConvertPlan& plan, std::size_t part, const ConvertOptions& options);
+
 }  // namespace shardmill::internal

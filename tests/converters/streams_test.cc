@@ -98,3 +98,15 @@ TEST_CASE("Damage in a compressed tar is found, and nothing is left of its conve
   CHECK(tree(data.folder.path()).count("out") == 0);
   CHECK_FALSE(fs::exists(data.folder / ".out-unpacked.shardmill-partial"));
 }
+
+TEST_CASE("verify names what differs from a compressed tar", "[converters][stream]") {
+  const Fixture data;
+  write_text(data.folder / "raw/a/n03.jpg", "another picture");
+  convert(options_for(data.folder / "raw", data.folder / "other", "lmdb"));
+  const VerifyReport report =
+      verify_equal((data.folder / "packed").string(), (data.folder / "other").string(), {});
+  CHECK(report.equal == false);
+  REQUIRE(report.differences.size() == 1);
+  CHECK(report.differences[0].key == "a/n03");
+  CHECK(report.differences[0].field == "jpg");
+}
