@@ -104,8 +104,26 @@ class ListBuilder {
       row[c].absent || row[c].text.empty() ? column.add_absent() : column.add(file_of(row[c].text));
     }
     used_.insert(c);
+    if (field.empty()) report_extensions(c);
     if (!key_column_) key_column_ = c;
     table_.columns.push_back(std::move(column));
+  }
+
+  // Says what becomes of extensions that are written in several ways.
+  void report_extensions(std::size_t c) {
+    std::uint64_t changed = 0;
+    std::string first;
+    for (const auto& row : list_.rows) {
+      const std::string extension = fs::path(row[c].text).extension().string();
+      const bool capital = std::any_of(extension.begin(), extension.end(),
+                                       [](char letter) { return letter >= 'A' && letter <= 'Z'; });
+      if (!capital && extension != ".jpeg") continue;
+      if (changed++ == 0) first = row[c].text;
+    }
+    if (changed == 0) return;
+    table_.warnings.push_back(path_.filename().string() + ": " + std::to_string(changed) +
+                              " extensions taken in lower case, jpeg as jpg (first: \"" +
+                              escape(first) + "\")");
   }
 
   void add_class() {

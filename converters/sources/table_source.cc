@@ -70,7 +70,7 @@ std::string extension_of(std::string_view path) {
   const std::size_t dot = base.rfind('.');
   std::string field(dot == std::string_view::npos || dot == 0 ? "bin" : base.substr(dot + 1));
   lower_case(field);
-  return field;
+  return field == "jpeg" ? "jpg" : field;
 }
 
 class TableReader : public SampleReader {

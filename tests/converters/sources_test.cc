@@ -94,6 +94,10 @@ TEST_CASE("A CSV list becomes samples: paths, classes, other columns", "[sources
         std::vector<std::string>{"ant", "cat", "dog"});
   CHECK(lines_of(out, {"jpg"})[0] == "img/n0|" + noise(50, 1));
 
+  options.destination = folder / "reported";
+  CHECK(convert(options).warnings.at(0) ==
+        "list.csv: 5 extensions taken in lower case, jpeg as jpg (first: \"img/n0.JPG\")");
+
   // Another root, named columns, numbers as classes, no header, tabs.
   write_text(folder / "lists/l.tsv", "n1.JPG\t7\t\"q\nn0.JPG\t3\tr\n");
   options = options_for(folder / "lists/l.tsv", folder / "tsv", "lmdb");
