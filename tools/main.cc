@@ -17,7 +17,8 @@
   VERB(inspect)               \
   VERB(batches)               \
   VERB(verify)                \
-  VERB(bench)
+  VERB(bench)                 \
+  VERB(doctor)
 
 namespace shardmill::tools {
 
