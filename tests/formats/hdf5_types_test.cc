@@ -14,6 +14,13 @@
 namespace shardmill {
 namespace {
 
+// AddressSanitizer makes every read ten times as long: it sees fewer places damaged.
+#ifdef __SANITIZE_ADDRESS__
+constexpr std::size_t kSlower = 5;
+#else
+constexpr std::size_t kSlower = 1;
+#endif
+
 namespace fs = std::filesystem;
 using test::TemporaryFolder;
 
@@ -368,7 +375,7 @@ TEST_CASE("hdf5 shards of the vlen layout are h5py's vlen datasets", "[formats][
     CHECK(refusal(path.string()).code == ErrorCode::kDataLoss);
   }
   std::size_t errors = 0;
-  for (std::size_t at = 8; at < whole.size(); at += at < 20000 ? 211 : 40009) {
+  for (std::size_t at = 8; at < whole.size(); at += kSlower * (at < 20000 ? 211 : 40009)) {
     std::string bent = whole;
     bent[at] ^= 0x04;
     test::write_text(path, bent);
@@ -381,7 +388,7 @@ TEST_CASE("hdf5 shards of the vlen layout are h5py's vlen datasets", "[formats][
       ++errors;
     }
   }
-  CHECK(errors > 5);
+  CHECK(errors > 5 / kSlower);
 }
 
 TEST_CASE("hdf5 finds damage of filtered chunks and heaps", "[formats][hdf5][cases]") {
@@ -397,7 +404,7 @@ TEST_CASE("hdf5 finds damage of filtered chunks and heaps", "[formats][hdf5][cas
   const std::string whole = test::read_text(path);
   const std::string good = dump(path, Access::kMap);
   int errors = 0;
-  for (std::size_t at = 100; at < whole.size(); at += 61) {
+  for (std::size_t at = 100; at < whole.size(); at += kSlower * 61) {
     std::string bent = whole;
     bent[at] ^= 0x10;
     test::write_text(path, bent);
@@ -410,7 +417,7 @@ TEST_CASE("hdf5 finds damage of filtered chunks and heaps", "[formats][hdf5][cas
       ++errors;
     }
   }
-  CHECK(errors > 100);
+  CHECK(errors > 100 / static_cast<int>(kSlower));
 }
 
 }  // namespace shardmill
