@@ -33,8 +33,8 @@ double now() {
 }
 
 // The median of several runs, in seconds; `prepare` is not counted.
-double median(int repeats, const std::function<void()>& run,
-              const std::function<void()>& prepare = [] {}) {
+double median(
+    int repeats, const std::function<void()>& run, const std::function<void()>& prepare = [] {}) {
   std::vector<double> seconds;
   for (int i = 0; i < repeats; ++i) {
     prepare();
